@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tutti::onnx {
 
@@ -84,9 +85,9 @@ ValueId log1p(const Formula& f) {
 }
 
 // tanh(x / 2) (exp(x) + 1) is exp(x) - 1 without the loss of digits near 0.
-ValueId expm1(const Formula& f) {
-  const ValueId half = f.of("Tanh", f.of("Mul", f.x(), f.number(0.5)));
-  return f.of("Mul", half, f.of("Add", f.of("Exp", f.x()), f.number(1)));
+ValueId expm1(const Formula& f, ValueId x) {
+  const ValueId half = f.of("Tanh", f.of("Mul", x, f.number(0.5)));
+  return f.of("Mul", half, f.of("Add", f.of("Exp", x), f.number(1)));
 }
 
 // The larger plus log(1 + exp(-|a - b|)); equal ones, infinite too, have no difference to take.
@@ -106,11 +107,15 @@ ValueId clip(const Formula& f) {
   return f.graph.like("Clip", {f.x(), bound(f.parameters[0]), bound(f.parameters[1])});
 }
 
+// Attributes are f32, and Celu's type, too.
 ValueId elu(const Formula& f) {
   const auto [alpha, rate] = f.parameters;
-  if (rate == 1.0) return f.graph.like("Elu", {f.x()}, {number_attribute("alpha", alpha)});
-  if (rate == 1.0 / alpha) return f.graph.like("Celu", {f.x()}, {number_attribute("alpha", alpha)});
-  raise("[save_onnx] elu with alpha {} and rate {} has no operator in ONNX", alpha, rate);
+  const DType dtype = f.graph.dtype(f.x());
+  if (dtype != DType::f64 && rate == 1.0) return f.graph.like("Elu", {f.x()}, {number_attribute("alpha", alpha)});
+  if (dtype == DType::f32 && rate == 1.0 / alpha)
+    return f.graph.like("Celu", {f.x()}, {number_attribute("alpha", alpha)});
+  const ValueId below = f.of("Mul", f.number(alpha), expm1(f, f.of("Mul", f.x(), f.number(rate))));
+  return f.where(f.compare("Greater", f.x(), f.number(0)), f.x(), below);
 }
 
 ValueId softplus(const Formula& f) {
@@ -119,23 +124,96 @@ ValueId softplus(const Formula& f) {
   return f.of("Mul", f.of("Softplus", f.of("Mul", f.x(), f.number(beta))), f.number(1 / beta));
 }
 
-// ONNX's Mod of floating types is C's fmod.
-ValueId remainder(const Formula& f) {
-  if (f.of_integers()) return f.of("Mod", f.x(), f.other());
-  return f.of("Sub", f.x(), f.of("Mul", f.other(), f.of("Floor", f.of("Div", f.x(), f.other()))));
-}
-ValueId floor_divide(const Formula& f) {
-  if (f.of_integers()) return f.of("Div", f.of("Sub", f.x(), f.of("Mod", f.x(), f.other())), f.other());
-  return f.of("Floor", f.of("Div", f.x(), f.other()));
-}
-ValueId fmod(const Formula& f) {
-  const ValueId y = f.of("Mod", f.x(), f.other());
+ValueId fmod(const Formula& f, ValueId a, ValueId b) {
+  const ValueId left = f.of("Mod", a, b);
   f.graph.nodes.back().attributes = {integer_attribute("fmod", 1)};
-  return y;
+  return left;
+}
+
+/// Integers, which nobody is to divide by what is `bad`: 0, and -1, by which the least number has no quotient.
+struct SafeDivisor {
+  ValueId zero;
+  ValueId minus_one;
+  ValueId bad;
+  ValueId divisor;
+  explicit SafeDivisor(const Formula& f)
+      : zero(f.compare("Equal", f.other(), f.number(0))),
+        minus_one(f.compare("Equal", f.other(), f.number(-1))),
+        bad(f.of("Or", zero, minus_one)),
+        divisor(f.where(bad, f.number(1), f.other())) {}
+};
+
+/// True where what a division leaves has not the divisor's sign.
+ValueId leaves_other_sign(const Formula& f, ValueId left, ValueId b) {
+  const ValueId zero = f.number(0);
+  const ValueId differs = f.of("Xor", f.compare("Less", left, zero), f.compare("Less", b, zero));
+  return f.of("And", f.of("Not", f.compare("Equal", left, zero)), differs);
+}
+
+ValueId fmod(const Formula& f) {
+  if (!f.of_integers()) return fmod(f, f.x(), f.other());
+  const SafeDivisor by(f);
+  return f.where(by.bad, f.number(0), fmod(f, f.x(), by.divisor));
+}
+
+ValueId remainder(const Formula& f) {
+  if (f.of_integers()) {
+    const SafeDivisor by(f);
+    return f.where(by.bad, f.number(0), f.of("Mod", f.x(), by.divisor));
+  }
+  const ValueId left = fmod(f, f.x(), f.other());
+  return f.where(leaves_other_sign(f, left, f.other()), f.of("Add", left, f.other()), left);
+}
+
+// The quotient without what is left is whole, but for its rounding.
+ValueId floor_divide_floats(const Formula& f) {
+  const ValueId left = fmod(f, f.x(), f.other());
+  const ValueId whole = f.of("Div", f.of("Sub", f.x(), left), f.other());
+  const ValueId down = f.where(leaves_other_sign(f, left, f.other()), f.of("Sub", whole, f.number(1)), whole);
+  const ValueId rounded = f.of("Round", down);
+  const ValueId quotient = f.of("Div", f.x(), f.other());
+  const ValueId by_zero = f.compare("Equal", f.other(), f.number(0));
+  return f.where(by_zero, quotient, rounded);
+}
+
+ValueId floor_divide(const Formula& f) {
+  if (!f.of_integers()) return floor_divide_floats(f);
+  const SafeDivisor by(f);
+  const ValueId cut = f.of("Div", f.x(), by.divisor);
+  const ValueId left = fmod(f, f.x(), by.divisor);
+  const ValueId down = f.where(leaves_other_sign(f, left, by.divisor), f.of("Sub", cut, f.number(1)), cut);
+  return f.where(by.zero, f.number(0), f.where(by.minus_one, f.of("Neg", f.x()), down));
+}
+
+// Attributes are f32.
+ValueId leaky_relu(const Formula& f) {
+  const double slope = f.parameters[0];
+  if (f.graph.dtype(f.x()) != DType::f64) return f.graph.like("LeakyRelu", {f.x()}, {number_attribute("alpha", slope)});
+  return f.where(f.compare("Greater", f.x(), f.number(0)), f.x(), f.of("Mul", f.x(), f.number(slope)));
 }
 
 ValueId logarithm(const Formula& f, double base) {
   return f.of("Mul", f.of("Log", f.x()), f.number(1 / std::log(base)));
+}
+
+/// True of negative numbers and zeros, which a quotient tells from positive ones.
+ValueId is_negative(const Formula& f, ValueId x) {
+  const ValueId zero = f.number(0);
+  return f.of("Or", f.compare("Less", x, zero), f.compare("Less", f.of("Div", f.number(1), x), zero));
+}
+
+// The angle of the first octant, turned into the one where the point lies.
+ValueId atan2(const Formula& f) {
+  const ValueId a = f.of("Abs", f.x());
+  const ValueId b = f.of("Abs", f.other());
+  const ValueId zero = f.number(0);
+  const ValueId largest = f.of("Max", a, b);
+  const ValueId ratio = f.where(f.compare("Equal", a, b), f.number(1), f.of("Div", f.of("Min", a, b), largest));
+  const ValueId octant = f.of("Atan", f.where(f.compare("Equal", largest, zero), zero, ratio));
+  const ValueId quadrant =
+      f.where(f.compare("Greater", a, b), f.of("Sub", f.number(std::numbers::pi / 2), octant), octant);
+  const ValueId half = f.where(is_negative(f, f.other()), f.of("Sub", f.number(std::numbers::pi), quadrant), quadrant);
+  return f.where(is_negative(f, f.x()), f.of("Neg", half), half);
 }
 
 // A sum divided by the number of its terms is a mean, whose number may depend on lengths in any way.
@@ -158,11 +236,12 @@ ValueId divide(const Formula& f) {
 
 const std::map<std::string_view, MakeFormula> kFormulas = {
     {"divide", divide},
+    {"atan2", atan2},
     {"not_equal", [](const Formula& f) { return f.of("Not", f.compare("Equal", f.x(), f.other())); }},
     {"square", [](const Formula& f) { return f.of("Mul", f.x(), f.x()); }},
     {"rsqrt", [](const Formula& f) { return f.of("Reciprocal", f.of("Sqrt", f.x())); }},
     {"exp2", [](const Formula& f) { return f.of("Pow", f.number(2), f.x()); }},
-    {"expm1", expm1},
+    {"expm1", [](const Formula& f) { return expm1(f, f.x()); }},
     {"log1p", log1p},
     {"log2", [](const Formula& f) { return logarithm(f, 2); }},
     {"log10", [](const Formula& f) { return logarithm(f, 10); }},
@@ -176,8 +255,7 @@ const std::map<std::string_view, MakeFormula> kFormulas = {
      }},
     {"clip", clip},
     {"hard_tanh", clip},
-    {"leaky_relu",
-     [](const Formula& f) { return f.graph.like("LeakyRelu", {f.x()}, {number_attribute("alpha", f.parameters[0])}); }},
+    {"leaky_relu", leaky_relu},
     {"gelu", [](const Formula& f) { return f.of("Gelu", f.x()); }},
     {"gelu_tanh",
      [](const Formula& f) { return f.graph.like("Gelu", {f.x()}, {text_attribute("approximate", "tanh")}); }},
@@ -185,12 +263,9 @@ const std::map<std::string_view, MakeFormula> kFormulas = {
     {"elu", elu},
     {"softplus", softplus}};
 
-}  // namespace
-
-ValueId add_elementwise(TracedGraph& graph, const ElementwiseCall& call, std::span<const ValueId> inputs) {
-  const std::string_view name = elementwise::kNames[call.operation];
-  if (call.part != ElementwiseCall::Part::value) raise("[save_onnx] the model computes a gradient, of {}", name);
-  const Formula formula{graph, inputs, call.parameters};
+/// Operands of one type.
+ValueId add_operation(TracedGraph& graph, std::string_view name, const Formula& formula) {
+  const std::span<const ValueId> inputs = formula.inputs;
   const DType dtype = graph.dtype(inputs.front());
   const auto apply = [&](std::string_view operation) {
     return inputs.size() == 1 ? formula.of(operation, inputs[0]) : formula.of(operation, inputs[0], inputs[1]);
@@ -209,6 +284,20 @@ ValueId add_elementwise(TracedGraph& graph, const ElementwiseCall& call, std::sp
   if (const std::string_view* operation = find(kSame, name)) return apply(*operation);
   if (const auto found = kFormulas.find(name); found != kFormulas.end()) return found->second(formula);
   raise("[save_onnx] the model calls {}, which ONNX's operators do not make up", name);
+}
+
+}  // namespace
+
+// Many operators lack bf16 and integers of 8 bits: these are computed as f32, as kernels do, and as i32.
+ValueId add_elementwise(TracedGraph& graph, const ElementwiseCall& call, std::span<const ValueId> inputs) {
+  const std::string_view name = elementwise::kNames[call.operation];
+  if (call.part != ElementwiseCall::Part::value) raise("[save_onnx] the model computes a gradient, of {}", name);
+  const DType dtype = graph.dtype(inputs.front());
+  const DType wide = dtype == DType::bf16 ? DType::f32 : dtype == DType::u8 || dtype == DType::i8 ? DType::i32 : dtype;
+  std::vector<ValueId> operands;
+  for (const ValueId input : inputs) operands.push_back(graph.cast(input, wide));
+  const ValueId result = add_operation(graph, name, {graph, operands, call.parameters});
+  return graph.dtype(result) == wide ? graph.cast(result, dtype) : result;
 }
 
 }  // namespace tutti::onnx

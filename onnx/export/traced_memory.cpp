@@ -2,6 +2,7 @@
 #include <tutti/onnx/export/traced_memory.h>
 
 #include <tutti/backend/raise.h>
+#include <tutti/onnx/export/view_nodes.h>
 #include <tutti/onnx/export/view_plan.h>
 
 #include <algorithm>
@@ -35,116 +36,6 @@ std::vector<std::int64_t> by_stride(const Array& view) {
   if (!view.is_contiguous())
     std::ranges::stable_sort(axes, [&](std::int64_t a, std::int64_t b) { return stride(a) > stride(b); });
   return axes;
-}
-
-/// The box's elements of a value of its array's shape.
-ValueId sliced(TracedGraph& graph, ValueId value, const Box& box) {
-  std::vector<std::int64_t> begins, ends, axes, steps;
-  Shape to = box.of;
-  bool has_steps = false;
-  for (std::size_t axis = 0; axis < box.of.size(); ++axis) {
-    const std::int64_t step = box.steps[axis];
-    const std::int64_t end = box.begins[axis] + (box.lengths[axis] - 1) * step + 1;
-    if (box.lengths[axis] == box.of[axis]) continue;
-    begins.push_back(box.begins[axis]);
-    ends.push_back(end - 1 + step >= box.of[axis] ? TracedGraph::kToTheEnd : end);
-    axes.push_back(static_cast<std::int64_t>(axis));
-    steps.push_back(step);
-    has_steps = has_steps || step != 1;
-    to[axis] = box.lengths[axis];
-  }
-  if (axes.empty()) return value;
-  std::vector<Operand> operands{value, numbers(begins), numbers(ends), numbers(axes)};
-  if (has_steps) operands.emplace_back(numbers(steps));
-  return graph.add("Slice", std::move(operands), graph.dtype(value), to);
-}
-
-/// The view of a value that is no box.
-ValueId scattered(TracedGraph& graph, ValueId value, const ScatteredPlan& plan) {
-  value = sliced(graph, graph.reshape(value, plan.box.of), plan.box);
-  Shape shape = graph.shape(value);
-  const std::size_t last = shape.size() - 1;
-  shape.erase(last);
-  for (const std::int64_t length : plan.inner) shape.push_back(length);
-  const ValueId positions = graph.add_constant("", Array::from(plan.positions, plan.inner, cpu()));
-  value = graph.add("Gather", {value, positions}, graph.dtype(value), shape,
-                    {integer_attribute("axis", static_cast<std::int64_t>(last))});
-  // To the view's order of axes.
-  std::vector<std::int64_t> order = plan.outer_axes;
-  order.insert(order.end(), plan.inner_axes.begin(), plan.inner_axes.end());
-  std::vector<std::int64_t> axes(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    axes[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-  return graph.transpose(value, axes);
-}
-
-/// The value with these elements in place of the box's.
-ValueId replaced(TracedGraph& graph, ValueId value, const Box& box, ValueId part, std::size_t axis = 0) {
-  while (axis < box.of.size() && box.lengths[axis] == box.of[axis]) ++axis;
-  if (axis == box.of.size()) return part;
-  const std::int64_t begin = box.begins[axis];
-  const std::int64_t end = begin + box.lengths[axis];
-  std::vector<ValueId> parts;
-  if (begin > 0) parts.push_back(graph.slice(value, axis, 0, begin));
-  parts.push_back(replaced(graph, graph.slice(value, axis, begin, end), box, part, axis + 1));
-  if (end < box.of[axis]) parts.push_back(graph.slice(value, axis, end, box.of[axis]));
-  return graph.concatenate(parts, axis);
-}
-
-/// The axis along which the boxes, each whole along all others, follow each other from end to end, and their order.
-struct Row {
-  std::size_t axis;
-  std::vector<std::size_t> order;
-};
-std::optional<Row> row_of(const std::vector<Box>& boxes) {
-  const Shape& shape = boxes.front().of;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    const bool fits = std::ranges::all_of(boxes, [&](const Box& box) {
-      for (std::size_t other = 0; other < shape.size(); ++other)
-        if (other != axis && box.lengths[other] != shape[other]) return false;
-      return true;
-    });
-    if (!fits) continue;
-    Row row{axis, std::vector<std::size_t>(boxes.size())};
-    std::iota(row.order.begin(), row.order.end(), 0);
-    std::ranges::sort(row.order, {}, [&](std::size_t i) { return boxes[i].begins[axis]; });
-    std::int64_t end = 0;
-    const bool follow = std::ranges::all_of(row.order, [&](std::size_t i) {
-      return std::exchange(end, boxes[i].begins[axis] + boxes[i].lengths[axis]) == boxes[i].begins[axis];
-    });
-    if (follow && end == shape[axis]) return row;
-  }
-  return std::nullopt;
-}
-
-bool meet(const Box& a, const Box& b) {
-  for (std::size_t axis = 0; axis < a.of.size(); ++axis)
-    if (a.begins[axis] + a.lengths[axis] <= b.begins[axis] || b.begins[axis] + b.lengths[axis] <= a.begins[axis])
-      return false;
-  return true;
-}
-
-/// True if each element is in exactly one of the boxes.
-bool covers(const std::vector<Box>& boxes) {
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    elements += element_count(boxes[i].lengths);
-    for (std::size_t j = 0; j < i; ++j)
-      if (meet(boxes[i], boxes[j])) return false;
-  }
-  return elements == element_count(boxes.front().of);
-}
-
-ValueId padded(TracedGraph& graph, ValueId part, const Box& box, const Array& number) {
-  std::vector<std::int64_t> before(box.of.begin(), box.of.end());
-  std::vector<std::int64_t> after = before;
-  for (std::size_t axis = 0; axis < box.of.size(); ++axis) {
-    before[axis] = box.begins[axis];
-    after[axis] = box.of[axis] - box.begins[axis] - box.lengths[axis];
-  }
-  before.insert(before.end(), after.begin(), after.end());
-  return graph.add("Pad", {part, numbers(before), graph.add_constant("", number.reshape({}))}, graph.dtype(part),
-                   box.of);
 }
 
 }  // namespace
@@ -228,6 +119,16 @@ void TracedMemory::write_unknown(const Array& to) {
   region.writes.clear();
 }
 
+/// What was written to memory of a region, as a part of its elements in one shape.
+std::optional<Part> TracedMemory::part_of(const Region& region, const Write& write, const std::optional<Shape>& shape) {
+  const auto plan = shape ? plan_view_in(*shape, write.to.offset() - region.begin, write.to.shape(), write.to.strides())
+                          : std::nullopt;
+  if (!plan || !std::ranges::is_sorted(plan->permutation) ||
+      std::ranges::any_of(plan->box.steps, [](std::int64_t step) { return step != 1; }))
+    return std::nullopt;
+  return Part{plan->box, graph_.reshape(write.value, plan->box.lengths)};
+}
+
 // Brings the parts that were written into one value.
 void TracedMemory::settle(Region& region) {
   if (region.writes.empty()) return;
@@ -236,39 +137,38 @@ void TracedMemory::settle(Region& region) {
     for (std::size_t axis = 0; axis < write.to.rank(); ++axis)
       if (write.to.shape()[axis] > 1) strides.push_back(write.to.strides()[axis]);
   const std::optional<Shape> shape = common_shape(std::move(strides), region.size);
-  std::vector<Box> boxes;
-  std::vector<ValueId> parts;
-  for (const Write& write : region.writes) {
-    const auto plan = shape
-                          ? plan_view_in(*shape, write.to.offset() - region.begin, write.to.shape(), write.to.strides())
-                          : std::nullopt;
-    if (!plan || !std::ranges::is_sorted(plan->permutation) ||
-        std::ranges::any_of(plan->box.steps, [](std::int64_t step) { return step != 1; }))
-      raise("[save_onnx] {} of an array are written in a way that has no operator in ONNX",
-            to_string(write.to.shape()));
-    boxes.push_back(plan->box);
-    parts.push_back(graph_.reshape(write.value, plan->box.lengths));
-  }
-  if (const std::optional<Row> row = row_of(boxes)) {
-    std::vector<ValueId> ordered;
-    for (const std::size_t i : row->order) ordered.push_back(parts[i]);
-    region.value = graph_.concatenate(ordered, row->axis);
-  } else if (region.filled && boxes.size() == 1) {
-    region.value = padded(graph_, parts.front(), boxes.front(), *region.filled);
+  std::vector<Part> parts;
+  for (const Write& write : region.writes)
+    if (auto part = part_of(region, write, shape)) parts.push_back(std::move(*part));
+  if (parts.size() < region.writes.size()) {
+    require_all(region, false);
+    for (const Write& write : region.writes)
+      region.value = scattered_into(
+          graph_, *region.value,
+          plan_scattered(region.size, write.to.offset() - region.begin, write.to.shape(), write.to.strides()),
+          write.value);
+  } else if (const auto joined = joined_parts(graph_, parts)) {
+    region.value = joined;
+  } else if (region.filled && parts.size() == 1) {
+    region.value = padded(graph_, parts.front(), *region.filled);
   } else {
-    if (!region.value && !covers(boxes))
-      raise(
-          "[save_onnx] the model writes to a part of memory, {}, and reads more: what is there stays from call to "
-          "call, and a file has no state",
-          to_string(region.writes.front().to.shape()));
-    const DType dtype = graph_.dtype(parts.front());
+    require_all(region, covers(parts));
+    const DType dtype = graph_.dtype(parts.front().value);
     ValueId all = region.value ? graph_.reshape(*region.value, *shape)
                                : graph_.filled(*shape, Array::zeros({}, dtype, cpu()));  // all of it is replaced
-    for (std::size_t i = 0; i < boxes.size(); ++i) all = replaced(graph_, all, boxes[i], parts[i]);
+    for (const Part& part : parts) all = replaced(graph_, all, part);
     region.value = all;
   }
   region.writes.clear();
   region.filled.reset();
+}
+
+void TracedMemory::require_all(const Region& region, bool covered) const {
+  if (!region.value && !covered)
+    raise(
+        "[save_onnx] the model writes to a part of memory, {}, and reads more: what is there stays from call to call, "
+        "and a file has no state",
+        to_string(region.writes.front().to.shape()));
 }
 
 // Memory that was there before the model ran: all of it, as what is read of it may depend on lengths.

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/array.h>
 #include <tutti/onnx/export/traced_graph.h>
+#include <tutti/onnx/export/view_nodes.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,8 @@ class TracedMemory {
   Region* find(const Array&);
   Region& region_to_write(const Array&);
   void settle(Region&);
+  std::optional<Part> part_of(const Region&, const Write&, const std::optional<Shape>&);
+  void require_all(const Region&, bool covered) const;
   Region& add_constant(const Array&);
   ValueId read_unrepeated(const Array&);
 

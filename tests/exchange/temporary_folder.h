@@ -15,8 +15,8 @@ namespace tutti::testing {
 /// A folder of its own for each test case, removed with it.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tutti-test-XXXXXX").string();
+  explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "tutti-test-XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a temporary folder");
     path_ = name;
   }
