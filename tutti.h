@@ -87,6 +87,7 @@
 
 // Models of ONNX files.
 #include <tutti/onnx/onnx_model.h>
+#include <tutti/onnx/save_onnx.h>
 
 // Data, trainers, checkpoints, metrics, models for C; a library may be built without (-Dtrain=false,
 // -Drecommender=false).

@@ -101,6 +101,7 @@ PRIVATE_FOLDERS = {
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),
     "command": (),
+    "onnx/export": ("onnx",),
     "onnx/format": ("onnx",),
     "onnx/operators": ("onnx",),
     "testing/devices": (),

@@ -23,8 +23,8 @@ struct LengthFormula {
 struct FreeLength {
   std::string name;
   std::int64_t first;  ///< two at least
-  std::int64_t far;    ///< of one run, in which the others have their first value
-  std::int64_t last;   ///< of the last run, with all others' last ones
+  std::int64_t far;    ///< value in one run, in which the others have their first
+  std::int64_t last;   ///< value in the last run, with all others' last ones
 };
 
 /// Values to try in this order, of a length that an example has. Far ones are far, as what is rounded, by strides say,

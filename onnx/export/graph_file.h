@@ -16,7 +16,7 @@ namespace tutti::onnx {
 struct FileNames {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  std::vector<std::vector<std::optional<std::size_t>>> axes;  ///< of each input, of each axis: place of its free length
+  std::vector<std::vector<std::optional<std::size_t>>> axes;  ///< place of the free length of each input's each axis
 };
 
 /// The file of a model that was run once for each of the lengths' runs. Nodes whose results nobody uses are left out.

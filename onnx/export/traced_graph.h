@@ -18,8 +18,8 @@ namespace tutti::onnx {
 
 using ValueId = std::int32_t;  ///< place of a value in its graph
 
-/// What a node takes at one place: a value, or whole numbers that are known while a model runs, and are others where
-/// lengths are, as Reshape's shape.
+/// An operand of a node: a value, or whole numbers that are known while a model runs, and are others where lengths are,
+/// as Reshape's shape.
 struct Operand {
   ValueId value = kNoValue;
   std::vector<std::int64_t> numbers;
@@ -37,7 +37,7 @@ struct TracedNode {
   std::vector<Operand> inputs;
   std::vector<ValueId> outputs;
   std::vector<Attribute> attributes;
-  std::string place;  ///< where in the model it was called; empty: nowhere that has a name
+  std::string place;  ///< scope of the call; empty: none
 };
 
 /// Operators of ONNX's, in the order in which a model ran them with inputs of certain lengths. Functions that add one
@@ -103,7 +103,7 @@ class TracedGraph {
   ValueId add_value(Value);
 
   std::vector<Value> values_;
-  std::map<std::pair<DType, std::uint64_t>, ValueId> numbers_;  // by type and the number's bits
+  std::map<std::pair<DType, std::uint64_t>, ValueId> numbers_;  // values by type and the number's bits
 };
 
 /// An attribute of one whole number.

@@ -16,7 +16,7 @@
 
 namespace tutti::onnx {
 
-/// What the memory of arrays holds while a model runs, as values of a graph. Operations see views of memory (rows,
+/// Contents of arrays' memory while a model runs, as values of a graph. Operations see views of memory (rows,
 /// transposes, repeated axes); ONNX has values only, so that a view becomes a Reshape, Slice and Transpose of the value
 /// that the memory holds, and parts that are written one after the other become a Concat or a Pad.
 class TracedMemory {
@@ -27,12 +27,12 @@ class TracedMemory {
   void name(const std::string& name, const Array&, ValueId);
 
   ValueId read(const Array&);  ///< value of the array's shape
-  /// For an operator that broadcasts: a value whose shape broadcasts to the array's, the last `exact` axes as they are.
+  /// A value for an operator that broadcasts: its shape broadcasts to the array's, the last `exact` axes as they are.
   ValueId read_to_broadcast(const Array&, std::size_t exact = 0);
   void write(const Array&, ValueId);  ///< a value of the array's shape
   void fill(const Array&, const Array& number);
-  void write_constant(const Array&);  ///< what the array holds now
-  void write_unknown(const Array&);   ///< what no operator makes: who reads it is told so
+  void write_constant(const Array&);  ///< writes what the array holds now
+  void write_unknown(const Array&);   ///< writes what no operator makes: reading it is an Error
   /// True if what the array holds is an input, or made of one.
   bool varies(const Array&) const;
 
@@ -44,8 +44,8 @@ class TracedMemory {
   /// Consecutive elements of a storage, kept alive, so that no other takes its address.
   struct Region {
     std::shared_ptr<Storage> storage;
-    std::string name;        // of an input or a member; empty: memory of the model's own
-    std::int64_t begin = 0;  // in elements
+    std::string name;        // name of the input or member; empty: memory of the model's own
+    std::int64_t begin = 0;  // its first element's place in the storage
     std::int64_t size = 0;
     std::optional<ValueId> value;  // its elements, row-major; none: nothing yet
     std::optional<Array> filled;   // the number that all elements are

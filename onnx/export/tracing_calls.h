@@ -11,8 +11,8 @@ namespace tutti::onnx {
 
 class TracingCalls;
 
-/// While it lives, what its thread asks a kind of device for is done, and its operators are added to a graph. Not
-/// nested, and not within a capture: CaptureError.
+/// Adds the operators of what its thread asks a kind of device for while it lives, which is done as always. Not nested,
+/// and not within a capture: CaptureError.
 class TraceScope {
  public:
   TraceScope(Device, KernelNodes&, TracedMemory&);
