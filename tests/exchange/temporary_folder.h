@@ -34,6 +34,12 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Where forcing a file to the disk takes no time, if there is such a place: for tests that write thousands.
+inline std::filesystem::path folder_in_memory() {
+  const std::filesystem::path memory = "/dev/shm";
+  return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+}
+
 inline std::string read_file(const std::string& path) {
   std::ifstream from(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(from), {}};

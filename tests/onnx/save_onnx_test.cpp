@@ -2,6 +2,7 @@
 #include <tutti/onnx/save_onnx.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/capture/capture.h>
 #include <tutti/nn/activation.h>
 #include <tutti/nn/attention.h>
 #include <tutti/nn/conv2d.h>
@@ -23,7 +24,9 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -132,6 +135,53 @@ TEST_CASE("save_onnx: views become Reshape, Slice and Transpose") {
   check_function([](const Tensor& x) { return broadcast_to(sum(x, {1}, true), x.shape()) + 0.0; });
 }
 
+namespace {
+
+/// A view of a view of x, and so on, chosen by numbers of the seed.
+Tensor some_view(const Tensor& x, unsigned seed) {
+  std::mt19937 numbers(seed);
+  const auto below = [&](std::int64_t count) {
+    return static_cast<std::int64_t>(numbers() % static_cast<unsigned>(count));
+  };
+  Tensor y = x;
+  for (int step = 0; step < 5; ++step) {
+    const std::int64_t axis = below(y.dim());
+    switch (below(6)) {
+      case 0: y = transpose(y, axis, below(y.dim())); break;
+      case 1: {
+        const std::int64_t begin = below(y.length(axis));
+        y = slice(y, axis, begin, begin + 1 + below(y.length(axis) - begin), 1 + below(3));
+        break;
+      }
+      case 2: y = flip(y, {axis}); break;
+      case 3: y = expand_dims(y, axis); break;
+      case 4: y = reshape(y, y.size() % 2 == 0 ? Shape{2, y.size() / 2} : Shape{y.size()}); break;
+      default: {
+        Shape twice = y.shape();
+        twice.insert(0, 2);
+        y = broadcast_to(y, twice);
+        break;
+      }
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("save_onnx: views of views, by chance") {
+  const TemporaryFolder folder(folder_in_memory());
+  Generator random(5);
+  const Tensor x = normal({4, 6, 3, 5}, random);
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    Computation model([&](const Tensor& input) { return some_view(input, seed) * 2; });
+    const std::string error = error_of([&] {
+      save_onnx(folder.file("model.onnx"), model, x, {.axes = {{{"", "", "", ""}}}});
+    });
+    CHECK_MESSAGE(error == "nothing", "seed ", seed, ": ", error);
+  }
+}
+
 TEST_CASE("save_onnx: parts that are written become Concat and Pad") {
   check_function([](const Tensor& x) { return concatenate({x, sin(x), slice(x, 1, 0, 1)}, 1); });
   check_function([](const Tensor& x) { return stack({x, cos(x)}, 1); });
@@ -227,6 +277,58 @@ TEST_CASE("save_onnx: images of any size, unless a number is rounded; models wit
   const Tensor table = normal({10, 4}, random);
   Computation positions([&](const Tensor& x) { return x + table.slice(0, 0, x.length(1)); });
   check_saved(positions, normal({2, 10, 4}, random), normal({3, 7, 4}, random), {.axes = {{{"batch", "length", ""}}}});
+}
+
+TEST_CASE("save_onnx: recurrent networks are unrolled") {
+  struct Model : Layer {
+    LSTM lstm;
+    GRU gru;
+    explicit Model(Generator& random)
+        : lstm(4, 6, random, {.batch_first = true}),
+          gru(6, 5, random, {.layers = 2, .bidirectional = true, .batch_first = true}) {}
+    Tensor compute(const Tensor& x) const override { return gru(lstm(x).sequence).sequence; }
+    void visit(MemberVisitor& v) override {
+      v.module("lstm", lstm);
+      v.module("gru", gru);
+    }
+  };
+  Generator random(1);
+  Model model(random);
+  model.eval();
+  check_saved(model, normal({2, 5, 4}, random), normal({3, 5, 4}, random));
+  const TemporaryFolder folder;
+  const Tensor example = normal({2, 5, 4}, random);
+  const std::string error = error_of([&] {
+    save_onnx(folder.file("model.onnx"), model, example, {.axes = {{{"batch", "time", ""}}}});
+  });
+  CHECK(contains(error, "OnnxSaving::axes"));
+}
+
+TEST_CASE("save_onnx: several threads at a time, and none within a captured step") {
+  const TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(3);
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    threads.emplace_back([&, i] {
+      errors[i] = error_of([&] {
+        Generator random(i);
+        Linear model(4, 3, random);
+        save_onnx(folder.file(std::to_string(i)), model, normal({2, 4}, random));
+        const Tensor x = normal({3, 4}, random);
+        const Inference inference;
+        if (OnnxModel(folder.file(std::to_string(i)))(x).to_vector<float>() != model(x).to_vector<float>())
+          throw Error("another model");
+      });
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) CHECK(error == "nothing");
+
+  Generator random(1);
+  Linear model(4, 3, random);
+  const Tensor example = normal({2, 4}, random);
+  Capture capture(cpu());
+  const CaptureScope scope(capture);
+  CHECK_THROWS_AS(save_onnx(folder.file("captured"), model, example), CaptureError);
 }
 
 TEST_CASE("save_onnx: a model that was read is saved again") {

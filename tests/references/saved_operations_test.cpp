@@ -6,7 +6,6 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/references/operations.h>
 
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <set>
@@ -46,12 +45,6 @@ std::string complaint(const std::string& path, const Operation& operation, const
     return error.what();
   }
   return "";
-}
-
-// Where forcing a file to the disk, which each does, takes no time.
-std::filesystem::path folder_in_memory() {
-  const std::filesystem::path memory = "/dev/shm";
-  return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
 }
 
 }  // namespace
