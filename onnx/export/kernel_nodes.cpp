@@ -165,14 +165,14 @@ ValueId KernelNodes::root_mean_square(const RowNorm& norm, ValueId x, ValueId we
                                   {shape[0], 1}, {integer_attribute("keepdims", 1)});
   const ValueId shifted = graph_.broadcast("Add", {mean, graph_.number(norm.epsilon, graph_.dtype(x))});
   const ValueId scaled = graph_.broadcast("Div", {x, graph_.like("Sqrt", {shifted})});
-  return weight < 0 ? scaled : graph_.broadcast("Mul", {scaled, weight});
+  return weight == Operand::kNoValue ? scaled : graph_.broadcast("Mul", {scaled, weight});
 }
 
 void KernelNodes::add(kernel::normalize_rows, const RowNorm& norm, const Array& input, const Array& weight,
                       const Array& bias, const Array& output, const Array& mean, const Array& scale) {
   const ValueId x = memory_.read(input);
   if (!norm.centred) {
-    const ValueId y = root_mean_square(norm, x, weight.defined() ? memory_.read(weight) : -1);
+    const ValueId y = root_mean_square(norm, x, weight.defined() ? memory_.read(weight) : Operand::kNoValue);
     result(output, bias.defined() ? graph_.broadcast("Add", {y, memory_.read(bias)}) : y);
     return;
   }

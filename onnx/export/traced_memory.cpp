@@ -54,7 +54,7 @@ void TracedMemory::name(const std::string& name, const Array& array, ValueId val
   region.size = last - first + 1;
 }
 
-TracedMemory::Region* TracedMemory::find(const Array& view) {
+TracedMemory::Region* TracedMemory::find(const Array& view) const {
   const auto found = regions_.find(view.storage().get());
   if (found == regions_.end() || view.size() == 0) return nullptr;
   const auto [first, last] = extent(view);
@@ -64,7 +64,7 @@ TracedMemory::Region* TracedMemory::find(const Array& view) {
 }
 
 bool TracedMemory::varies(const Array& view) const {
-  const Region* region = const_cast<TracedMemory*>(this)->find(view);
+  const Region* region = find(view);
   if (region == nullptr) return false;
   return (region->value && graph_.varies(*region->value)) ||
          std::ranges::any_of(region->writes, [&](const Write& write) { return graph_.varies(write.value); });
@@ -237,15 +237,12 @@ ValueId TracedMemory::read_to_broadcast(const Array& view, std::size_t exact) {
   if (view.size() > 0)
     for (std::size_t axis = 0; axis < view.rank(); ++axis)
       if (strides[axis] == 0) shape[axis] = 1;
-  const Shape unrepeated = shape;
-  std::size_t dropped = 0;
-  while (dropped < free_axes && shape[0] == 1) {
+  for (std::size_t axis = 0; axis < free_axes && shape[0] == 1; ++axis) {
     shape.erase(0);
     strides.erase(0);
-    ++dropped;
   }
   const Array narrow = as_strided(view, shape, strides, view.offset());
-  ValueId value = -1;
+  ValueId value = Operand::kNoValue;
   // A value with more axes of length 1 in front serves as well.
   Region* region = view.size() > 0 ? find(narrow) : nullptr;
   if (region != nullptr && region->value && region->writes.empty() && narrow.size() == region->size &&
@@ -258,7 +255,7 @@ ValueId TracedMemory::read_to_broadcast(const Array& view, std::size_t exact) {
         value = *region->value;
     }
   }
-  if (value < 0) value = read_unrepeated(narrow);
+  if (value == Operand::kNoValue) value = read_unrepeated(narrow);
   Shape wanted = graph_.shape(value);
   const std::size_t behind = view.rank() - wanted.size();
   for (std::size_t axis = std::max(free_axes, behind); axis < view.rank(); ++axis)

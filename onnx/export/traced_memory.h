@@ -55,7 +55,7 @@ class TracedMemory {
   /// A view by its region, and its offset, shape and strides there.
   using View = std::pair<const Region*, std::vector<std::int64_t>>;
 
-  Region* find(const Array&);
+  Region* find(const Array&) const;
   Region& region_to_write(const Array&);
   void settle(Region&);
   std::optional<Part> part_of(const Region&, const Write&, const std::optional<Shape>&);
