@@ -17,6 +17,8 @@
 
 namespace tutti {
 
+class CustomKernel;
+
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise
@@ -52,15 +54,18 @@ class Backend {
   /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/formulas/philox.h, in the order of the
   /// device's work): then captured steps' graphs hold them. Else `place` is null in every call.
   virtual bool draws_at_places() const { return false; }
+  /// True if `custom` runs this kernel of a program on the device. Default: if it has a function for the device's kind.
+  virtual bool runs(const CustomKernel&, Device) const;
 
   /// Adds the bias to linear's product in `output`, then applies the activation.
   void finish_linear(const Array& bias, LinearActivation, const Array& output);
 
  protected:
-  // Arrays among the parameters of kernels: read, written, changed.
+  // Arrays among the parameters of kernels: read, written, changed, several written.
   using In = const Array&;
   using Out = const Array&;
   using InOut = const Array&;
+  using Outs = std::span<const Array>;
 
  public:
   // --- kernels: backend/kernel_list.h says what each does

@@ -43,6 +43,7 @@ template <class Derived> class ForwardingBackend : public KernelDispatch<Derived
   Array literal(Scalar value, DType dtype, Device device) override { return inner_.literal(value, dtype, device); }
   bool multiplies(DType dtype) const override { return inner_.multiplies(dtype); }
   bool draws_at_places() const override { return inner_.draws_at_places(); }
+  bool runs(const CustomKernel& kernel, Device device) const override { return inner_.runs(kernel, device); }
 
  protected:
   Backend& inner() const noexcept { return inner_; }

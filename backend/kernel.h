@@ -16,9 +16,10 @@ namespace tutti::kernel {
 struct In;     ///< an array that is read
 struct Out;    ///< an array that is written
 struct InOut;  ///< an array that is changed: what it held counts
+struct Outs;   ///< arrays that are written
 
 template <class Parameter> inline constexpr bool writes =
-    std::is_same_v<Parameter, Out> || std::is_same_v<Parameter, InOut>;
+    std::is_same_v<Parameter, Out> || std::is_same_v<Parameter, InOut> || std::is_same_v<Parameter, Outs>;
 
 /// The types of a kernel's parameters.
 template <class... Parameters> struct ParameterList {
@@ -67,7 +68,10 @@ template <class F> void for_each(const F& f) {
 template <class Kernel, class F, class... Arguments> void for_each_output(const F& f, const Arguments&... arguments) {
   Kernel::Parameters::for_each(
       [&]<class Parameter>(const auto& argument) {
-        if constexpr (writes<Parameter>) f(argument);
+        if constexpr (std::is_same_v<Parameter, Outs>)
+          for (const Array& each : argument) f(each);
+        else if constexpr (writes<Parameter>)
+          f(argument);
       },
       arguments...);
 }

@@ -7,8 +7,9 @@
 //
 // From here come the virtual functions of `Backend`, those of the CPU's and CUDA's backends, `KernelDispatch`, and with
 // it captures and the backends of tests. Parameters are (type, name); arrays are `In`, which is read, `Out`, which is
-// written, or `InOut`, which is changed, each a `const Array&` to the function. A kernel whose default is made of
-// others is a TUTTI_KERNEL_WITH_DEFAULT, which counts as a TUTTI_KERNEL where it is not defined.
+// written, or `InOut`, which is changed, each a `const Array&` to the function; several that are written are `Outs`, a
+// `std::span<const Array>`. A kernel that has a default, made of others where nothing else is said, is a
+// TUTTI_KERNEL_WITH_DEFAULT, which counts as a TUTTI_KERNEL where it is not defined.
 
 #ifndef TUTTI_KERNEL
 #error "define TUTTI_KERNEL(name, ...) before, see the top of backend/kernel_list.h"
@@ -100,6 +101,12 @@ TUTTI_KERNEL(dropout_gradient, (double, factor), (In, kept), (In, input), (Out, 
 // --- optimizers
 /// A step of many parameters of one device and dtype, no two of which share memory: one pass over them.
 TUTTI_KERNEL(optimizer_step, (const OptimizerRule&, rule), (std::span<const RuleOperands>, parameters))
+
+// --- kernels of programs
+/// What the kernel's function for this kind of device does, see backend/custom_kernel.h: operands are as the caller has
+/// them, an output may be without elements, not all of them. Default: the function for the outputs' kind, on its
+/// compute stream; DeviceError where there is none.
+TUTTI_KERNEL_WITH_DEFAULT(custom, (const CustomKernel&, kernel), (std::span<const Array>, inputs), (Outs, outputs))
 
 #undef TUTTI_KERNEL_WITH_DEFAULT
 #undef TUTTI_KERNEL

@@ -8,7 +8,8 @@ BUILD is a folder that Meson has configured, with the libraries compiled. What i
 Its files are those of the document's tables, with the operation's name in place of the one that is followed there: a
 table with a file too few leaves something undone, which does not compile, link or run; a file too many is named.
 
-Compiled are the sources that are new, and those that hold all kernels or all operations; the rest is the library's. That
+Compiled are the sources that are new, those that hold all kernels or all operations, and those that may call these within
+one object of the library, where several sources are merged; the rest is the library's. That
 is sound because what is added stands last in its list, and all before it keeps its place.
 """
 
@@ -206,7 +207,8 @@ def add_structured(build, folder):
     main = tree / "main.cpp"
     main.write_text(STRUCTURED["main.cpp"])
     sources = ["backend/operations/rise.cpp", "backend/cpu/operations/rise.cpp", "autodiff/operations/rise.cpp",
-               "backend/cpu/cpu_backend.cpp", "backend/capture/recording_calls.cpp", "tests/comparison/perturbed_backend.cpp"]
+               "backend/cpu/cpu_backend.cpp", "backend/capture/capture.cpp", "backend/capture/recording_calls.cpp",
+               "tests/comparison/perturbed_backend.cpp"]
     on_host = tree / "tests/backend/cuda/on_host"
     kernel = tree / "kernel_on_host.cpp"
     kernel.write_text((on_host / "kernel.cpp.in").read_text().replace("@kernel@", "rise"))

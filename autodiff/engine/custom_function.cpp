@@ -3,26 +3,17 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/kept_name.h>
 #include <tutti/backend/raise.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 namespace tutti {
 
 namespace {
-
-// Nodes and errors keep views of an operation's name, wherever they get to.
-std::string_view kept_name(std::string name) {
-  static std::mutex mutex;  // graphs are recorded by several threads
-  static auto& names = *new std::unordered_set<std::string>;
-  const std::scoped_lock lock(mutex);
-  return *names.insert(std::move(name)).first;
-}
 
 std::string describe(const Array& array) {
   return fmt::format("{} {} on {}", to_string(array.dtype()), to_string(array.shape()), to_string(array.device()));

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/calls/index_meaning.h>
 #include <tutti/backend/calls/operand_checks.h>
+#include <tutti/backend/custom_kernel.h>
 #include <tutti/backend/elementwise/formulas.h>
 #include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/kernel.h>
@@ -139,10 +140,10 @@ template <class Kernel> inline constexpr bool kByLibrary =
 /// How a tape keeps an argument.
 template <class T> T kept(Capture&, const T& value, bool) { return value; }
 TapeOperand kept(Capture& capture, const Array& array, bool written) { return capture.operand(array, written); }
-TapeOperands kept(Capture& capture, const std::span<const Array>& arrays, bool) {
+TapeOperands kept(Capture& capture, const std::span<const Array>& arrays, bool written) {
   TapeOperands operands;
   for (const Array& array : arrays) {
-    TapeOperand one = capture.operand(array);
+    TapeOperand one = capture.operand(array, written);
     operands.arrays.push_back(std::move(one.array));
     operands.sources.push_back(one.source);
   }
@@ -168,14 +169,17 @@ class RecordingCalls final : public ForwardingBackend<RecordingCalls> {
   Array literal(Scalar value, DType dtype, Device device) override { return Backend::literal(value, dtype, device); }
 
   template <class Kernel, class... Arguments> void call(Kernel, const Arguments&... arguments) {
-    record<Kernel>(Kernel::name, arguments...);
+    record<Kernel>(Kernel::name, !kByLibrary<Kernel>, arguments...);
   }
   void call(kernel::elementwise, const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
-    record<kernel::elementwise>(elementwise::kNames[call.operation], call, inputs, output);
+    record<kernel::elementwise>(elementwise::kNames[call.operation], true, call, inputs, output);
   }
   void call(kernel::scatter, Scatter kind, const Array& updates, std::size_t axis, const Array& index,
             const Array& output) {
-    record<kernel::scatter>(kind == Scatter::add ? "scatter_add" : "scatter", kind, updates, axis, index, output);
+    record<kernel::scatter>(kind == Scatter::add ? "scatter_add" : "scatter", true, kind, updates, axis, index, output);
+  }
+  void call(kernel::custom, const CustomKernel& kernel, std::span<const Array> inputs, std::span<const Array> outputs) {
+    record<kernel::custom>(kernel.name(), kernel.in_graphs(), kernel, inputs, outputs);
   }
   void call(kernel::random, const RandomCall&, const Array& output);
   void call(kernel::dropout, const DropoutCall&, const Array& input, const Array& output, const Array& kept);
@@ -185,7 +189,8 @@ class RecordingCalls final : public ForwardingBackend<RecordingCalls> {
   }
 
  private:
-  template <class Kernel, class... Arguments> void record(std::string_view name, const Arguments&...);
+  // `constant`: a graph may hold it.
+  template <class Kernel, class... Arguments> void record(std::string_view name, bool constant, const Arguments&...);
   void require_own(std::string_view name, const Array&) const;
 
   Capture& capture_;
@@ -205,7 +210,7 @@ void RecordingCalls::require_own(std::string_view name, const Array& array) cons
 }
 
 template <class Kernel, class... Arguments>
-void RecordingCalls::record(std::string_view name, const Arguments&... arguments) {
+void RecordingCalls::record(std::string_view name, bool constant, const Arguments&... arguments) {
   kernel::for_each_output<Kernel>(
       [&](const Array& output) {
         if (output.defined()) require_own(name, output);
@@ -217,7 +222,7 @@ void RecordingCalls::record(std::string_view name, const Arguments&... arguments
   }
   auto values = kept_arguments(typename Kernel::Parameters(), capture_, arguments...);
   std::unique_ptr<TapeCall> call =
-      std::make_unique<KernelCall<Kernel, decltype(values)>>(name, std::move(values), !kByLibrary<Kernel>);
+      std::make_unique<KernelCall<Kernel, decltype(values)>>(name, std::move(values), constant);
   if (const IndexMeaning* meaning = IndexScope::current())
     call = std::make_unique<MeaningfulCall>(*meaning, std::move(call));
   capture_.tape().append(std::move(call));

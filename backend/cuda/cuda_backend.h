@@ -59,6 +59,7 @@ class CudaBackend final : public Backend {
   }
   bool multiplies(DType dtype) const override { return is_floating(dtype); }
   bool draws_at_places() const override { return true; }
+  bool runs(const CustomKernel&, Device) const override;
 
 #define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;
 #include <tutti/backend/kernel_list.h>

@@ -2,6 +2,7 @@
 #include <tutti/testing/device_comparison.h>
 #include <tutti/testing/devices/optimizer_rule_samples.h>
 
+#include <tutti/backend/custom_kernel.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 
@@ -266,6 +267,24 @@ void compare_pooling(DeviceComparison& both, DType dtype) {
         });
 }
 
+/// How a backend runs kernels of programs: of kinds that have a function for it, as those around a CPU device have.
+void compare_custom(DeviceComparison& both, DType dtype) {
+  static const CustomKernel& twice = *new CustomKernel(
+      "twice", {.cpu = [](const CustomCall& call, const CpuThreads&) {
+        const Array& from = call.inputs[0];
+        visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+          for (std::int64_t i = 0; i < from.size(); ++i)
+            call.outputs[0].data<T>()[i] = static_cast<T>(call.parameters[0] * static_cast<double>(from.data<T>()[i]));
+        });
+      }});
+  for (const Shape& shape : {Shape{5, 37}, Shape{1}, Shape{0, 4}})
+    both.compare_layouts("a kernel of a program", {numbers(shape, dtype, Numbers::plain, 41)}, [&](const Arrays& in) {
+      const Array x = in[0].contiguous();
+      if (!backend_for(x.device()).runs(twice, x.device())) return Arrays{apply(elementwise::Add{}, x, x)};
+      return Arrays{run_kernel(twice.with({2}), {&x, 1}, shape, dtype)};
+    });
+}
+
 }  // namespace
 
 void compare_reductions(DeviceComparison& both) {
@@ -305,6 +324,7 @@ void compare_structured(DeviceComparison& both) {
     compare_linear(both, dtype);
     compare_convolution(both, dtype);
     compare_pooling(both, dtype);
+    compare_custom(both, dtype);
   }
   for (const DType dtype : types(is_number)) compare_gather(both, dtype);
   for (const DType dtype : kAllDTypes) compare_concatenate(both, dtype);

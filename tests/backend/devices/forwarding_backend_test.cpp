@@ -92,11 +92,12 @@ TEST_CASE("kernels have names of their own, and say what they write") {
   });
   CHECK(names.size() == static_cast<std::size_t>(count));
   CHECK(names.contains("softmax_gradient"));
-  CHECK(defaults == 2);
+  CHECK(defaults == 3);
   CHECK(written_of<kernel::fill>() == "w-");
   CHECK(written_of<kernel::normalize_rows>() == "-rrrwww");
   CHECK(written_of<kernel::scatter>() == "-r-rw");
   CHECK(written_of<kernel::lu>() == "rwww");
+  CHECK(written_of<kernel::custom>() == "--w");
 }
 
 }  // namespace tutti

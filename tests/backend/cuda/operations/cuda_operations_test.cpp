@@ -2,6 +2,7 @@
 // What every operation does on the host: launches that CUDA takes, on the right device and stream, with memory of its
 // own that is given back, whatever fails. What kernels compute is not seen here.
 #include <tutti/backend/backend.h>
+#include <tutti/backend/custom_kernel.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
@@ -72,6 +73,22 @@ TEST_CASE("cuda operations: each call of each operation fails in turn") {
     CAPTURE(std::string(each.name));
     CHECK_NOTHROW(fail_each_call(each));
   }
+}
+
+TEST_CASE("cuda operations: a kernel of a program gets the compute stream, and one for CPUs alone is refused") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const Array x = Array::empty({3}, DType::f32, kDevice);
+  void* given = nullptr;
+  const CustomKernel kernel("own", {.cuda = [&](const CustomCall& call, void* stream) {
+                              given = stream;
+                              CHECK(call.parameters[0] == 2);
+                            }});
+  run_kernel(kernel.with({2}), {&x, 1}, x.shape(), x.dtype());
+  CHECK(given == backend->stream(kDevice).handle());
+  const CustomKernel elsewhere("elsewhere", {.cpu = [](const CustomCall&, const CpuThreads&) {}});
+  CHECK_THROWS_WITH_AS(run_kernel(elsewhere, {&x, 1}, x.shape(), x.dtype()),
+                       "[elsewhere] the kernel has no function for cuda:1: it has one for cpu", DeviceError);
 }
 
 TEST_CASE("cuda operations: the steps of many parameters are few launches") {

@@ -2,10 +2,12 @@
 #include <tutti/tests/backend/cuda/operations/operation_cases.h>
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/custom_kernel.h>
 #include <tutti/backend/linear_algebra/linear_algebra.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/scale_kernel.h>
 
 namespace tutti::testing {
 
@@ -65,6 +67,17 @@ const std::vector<OperationCase>& elementwise_cases() {
          const std::vector<RuleOperands> many(
              200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
          backend_for(kCaseDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
+       }},
+      {"custom",
+       [] {
+         static const CustomKernel& kernel = *new CustomKernel(
+             "scale", {.cuda = [](const CustomCall& call, void* stream) {
+               const Array from = call.inputs[0].contiguous();  // gone before the kernel has run
+               launch_scale(static_cast<cudaStream_t>(stream), from.data<float>(), call.outputs[0].data<float>(),
+                            static_cast<float>(call.parameters[0]), static_cast<int>(from.size()));
+             }});
+         const Array x = floats({9, 5}).transpose();
+         run_kernel(kernel.with({3}), {&x, 1}, x.shape(), x.dtype());
        }},
   };
   return cases;

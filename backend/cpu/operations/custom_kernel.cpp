@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/custom_kernel.h>
+
+#include <tutti/backend/cpu/cpu_backend.h>
+#include <tutti/backend/cpu/packs/element_runs.h>
+
+#include <array>
+#include <vector>
+
+namespace tutti {
+
+void CpuThreads::parallel_for(std::int64_t count, std::int64_t grain,
+                              const std::function<void(std::int64_t begin, std::int64_t end)>& block) const {
+  pool_->parallel_for(count, grain, block);
+}
+
+void CpuThreads::for_each_run(const Array& output, std::span<const Array> inputs,
+                              const std::function<void(const ElementRun&)>& visit) const {
+  std::array<const Array*, ElementRun::kInputs> operands;
+  for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = &inputs[i];
+  tutti::for_each_run(*pool_, output, std::span(operands.data(), inputs.size()), visit);
+}
+
+bool CpuBackend::runs(const CustomKernel& kernel, Device) const { return bool(kernel.functions().cpu); }
+
+void CpuBackend::custom(const CustomKernel& kernel, std::span<const Array> inputs, std::span<const Array> outputs) {
+  const Device device = outputs.front().device();
+  if (!kernel.functions().cpu) detail::raise_no_function(kernel, device);
+  CpuStream& queue = stream(device);
+  const CpuThreads pool(threads(device));
+  if (queue.runs_inline())
+    return queue.launch(kernel.name(), [&] { kernel.functions().cpu({inputs, outputs, kernel.parameters()}, pool); });
+  queue.launch(
+      kernel.name(),
+      [pool](const CustomKernel& own, const std::vector<Array>& read, const std::vector<Array>& written) {
+        own.functions().cpu({read, written, own.parameters()}, pool);
+      },
+      kernel, std::vector<Array>(inputs.begin(), inputs.end()), std::vector<Array>(outputs.begin(), outputs.end()));
+}
+
+}  // namespace tutti
