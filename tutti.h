@@ -3,7 +3,8 @@
 
 // Everything that programs write models and trainings with, in one header. Sources of large programs compile faster
 // with the headers that they use. Besides there are exchange/eigen.h, for programs that use Eigen, and what extends the
-// library: backend/registry.h (kinds of devices), autodiff/node.h (operations), distributed/communicator.h.
+// library: backend/registry.h (kinds of devices), autodiff/node.h and autodiff/custom_elementwise.h (operations),
+// backend/custom_kernel.h (kernels), distributed/communicator.h.
 
 #include <tutti/version.h>
 

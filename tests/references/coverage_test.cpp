@@ -21,7 +21,7 @@ using Names = std::set<std::string>;
 // Declared functions of tensors that have no reference: of graphs, steps of operations, of constants, in place, at
 // random.
 constexpr const char* kNoOperations =
-    "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
+    "backward grad gradcheck gradgradcheck custom_function elementwise_function gradient gradient_node side_gradient "
     "gather_lines gather_places places_of scatter_add_places scatter_places operator<< record record_binary "
     "record_unary records save save_constant "
     "batch_of lines_of matrix_operand require_matrix require_square rounded_as square_operand symmetric_part "

@@ -251,6 +251,7 @@ TESTED = {
     "tests/autodiff/engine/grad_test.cpp": "grad",
     "tests/autodiff/engine/gradcheck_test.cpp": "gradcheck gradgradcheck",
     "tests/autodiff/engine/backward_regression_test.cpp": "custom_function",
+    "tests/autodiff/operations/custom_elementwise_test.cpp": "elementwise_function",
     "tests/autodiff/engine/checkpoint_test.cpp": "checkpoint",
     "tests/autodiff/engine/autocast_test.cpp": "autocast",
     "tests/autodiff/operations/creation_test.cpp": "arange eye full full_like linspace ones ones_like tensor zeros zeros_like",
