@@ -95,10 +95,17 @@ with_own_resources() {
     timeout 60 ./own_resources && TUTTI_CPU_ASYNC=1 timeout 60 ./own_resources
 }
 
-# An operation, an optimizer, a hook and a kind of device from outside of the tree.
+# Operations, an optimizer, a hook and a kind of device from outside of the tree; their kernels for CUDA where nvcc is.
 with_an_extension() {
+  local nvcc
   # shellcheck disable=SC2046  # one word each
-  g++ -std=c++20 -Wall -Wextra -Werror "$sources/extension.cpp" -o extension $(pkg-config --cflags --libs tutti) && ./extension
+  g++ -std=c++20 -Wall -Wextra -Werror "$sources/extension.cpp" -o extension $(pkg-config --cflags --libs tutti) && ./extension &&
+    TUTTI_CPU_ASYNC=1 ./extension || return
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || return 0
+  # shellcheck disable=SC2046  # one word each
+  "$nvcc" -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Werror $(pkg-config --cflags-only-I tutti) -c "$sources/extension.cu" -o cuda.o &&
+    g++ -std=c++20 -Wall -Wextra -Werror -DWITH_CUDA "$sources/extension.cpp" cuda.o -o with_cuda $(pkg-config --cflags --libs tutti) \
+      -L"$(dirname "$nvcc")/../lib64" -lcudart_static -ldl -lrt -lpthread && ./with_cuda
 }
 
 # An engine and a kind of device, which the library's suites check.
