@@ -3,12 +3,14 @@
 // own that is given back, whatever fails. What kernels compute is not seen here.
 #include <tutti/backend/backend.h>
 #include <tutti/backend/custom_kernel.h>
+#include <tutti/backend/elementwise/custom_formulas.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/cuda/operations/operation_cases.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
+#include <tutti/tests/backend/cuda/weighted_formula.h>
 
 #include <doctest/doctest.h>
 
@@ -89,6 +91,42 @@ TEST_CASE("cuda operations: a kernel of a program gets the compute stream, and o
   const CustomKernel elsewhere("elsewhere", {.cpu = [](const CustomCall&, const CpuThreads&) {}});
   CHECK_THROWS_WITH_AS(run_kernel(elsewhere, {&x, 1}, x.shape(), x.dtype()),
                        "[elsewhere] the kernel has no function for cuda:1: it has one for cpu", DeviceError);
+}
+
+TEST_CASE(
+    "cuda operations: an elementwise struct of a program is one kernel for each formula, on operands as they lie") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  struct Operand {  // as elementwise::CudaOperand, which nvcc alone sees
+    const float* data;
+    std::int64_t step;
+  };
+  machine.on_kernel("formula_of_elements", [](const KernelLaunch& launch) {
+    const auto at = [&]<class T>(std::size_t i, std::type_identity<T>) {
+      return *static_cast<T*>(launch.arguments[i]);
+    };
+    const auto weighted = at(0, std::type_identity<WeightedFormula>());
+    const auto count = at(1, std::type_identity<std::int64_t>());
+    float* const to = at(2, std::type_identity<float*>());
+    const auto a = at(3, std::type_identity<Operand>());
+    const auto b = at(4, std::type_identity<Operand>());
+    return [=] {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = weighted.value(a.data[i * a.step], b.data[i * b.step]);
+    };
+  });
+  const CustomKernel kernel = elementwise::custom_kernel<elementwise::Value>(WeightedFormula{10});
+  REQUIRE(backend->runs(kernel, kDevice));
+  const Array inputs[] = {Array::from(std::vector<float>{1, 2, 3, 4}, {2, 2}, kDevice),
+                          Array::from(std::vector<float>{5}, {1}, kDevice)};
+  const Array sum = detail::custom_elementwise(kernel, inputs, DType::f32);
+  CHECK(sum.to_vector<float>() == std::vector<float>{51, 52, 53, 54});
+  CHECK(machine.kernels().size() == 1);
+  for (const DType dtype : {DType::f64, DType::bf16, DType::f16}) {
+    const Array strided[] = {Array::empty({3, 4}, dtype, kDevice).transpose(), Array::empty({4, 1}, dtype, kDevice)};
+    CHECK(detail::custom_elementwise(kernel, strided, dtype).shape() == Shape{4, 3});
+    CHECK_NOTHROW(synchronize(kDevice));
+  }
+  CHECK(backend->runs(elementwise::custom_kernel<elementwise::GradientRhs>(WeightedFormula{10}), kDevice));
 }
 
 TEST_CASE("cuda operations: the steps of many parameters are few launches") {
