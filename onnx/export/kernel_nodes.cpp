@@ -247,4 +247,9 @@ void KernelNodes::add(kernel::avg_pool2d, const AvgPool2dGeometry& geometry, con
          graph_.add("AveragePool", {memory_.read(input)}, output.dtype(), output.shape(), std::move(attributes)));
 }
 
+void KernelNodes::add(kernel::custom, const CustomKernel& kernel, std::span<const Array> /*inputs*/,
+                      std::span<const Array> /*outputs*/) {
+  raise("[save_onnx] the model calls {}, a kernel of the program, which has no operator in ONNX", kernel.name());
+}
+
 }  // namespace tutti::onnx

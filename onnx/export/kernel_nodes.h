@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/custom_kernel.h>
 #include <tutti/backend/kernel.h>
 #include <tutti/onnx/export/traced_graph.h>
 #include <tutti/onnx/export/traced_memory.h>
@@ -42,6 +43,7 @@ class KernelNodes {
            const Array& input_gradient);
   void add(kernel::max_pool2d, const Pool2dGeometry&, const Array& input, const Array& output, const Array& index);
   void add(kernel::avg_pool2d, const AvgPool2dGeometry&, const Array& input, const Array& output);
+  void add(kernel::custom, const CustomKernel&, std::span<const Array> inputs, std::span<const Array> outputs);
 
  private:
   [[noreturn]] static void refuse(std::string_view kernel);
