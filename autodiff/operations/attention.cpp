@@ -5,6 +5,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/operations/whole_attention.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/raise.h>
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace tutti {
 
@@ -23,6 +25,7 @@ using elementwise::Domain;
 
 constexpr std::string_view kName = "scaled_dot_product_attention";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constinit thread_local bool takes_all = false;
 
 struct Range {
   std::int64_t begin;
@@ -347,6 +350,9 @@ Tensor grouped(const Tensor& x, std::int64_t sharing) {
 
 }  // namespace
 
+WholeAttention::WholeAttention() noexcept : previous_(std::exchange(takes_all, true)) {}
+WholeAttention::~WholeAttention() { takes_all = previous_; }
+
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionCall& call) {
   const OperationScope scope(kName, query, key, value, call.mask);
@@ -357,7 +363,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   k = cast(k, q.dtype());
   const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
-  const std::int64_t block = call.block > 0 ? call.block : fitting_block(q);
+  const std::int64_t all = std::max<std::int64_t>({1, q.length(-2), k.length(-2)});
+  const std::int64_t block = call.block > 0 ? call.block : takes_all ? all : fitting_block(q);
   Attention attention{with_two_axes(call.mask),
                       call.causal,
                       call.scale.value_or(1.0 / std::sqrt(features)),

@@ -192,8 +192,13 @@ ValueId leaky_relu(const Formula& f) {
   return f.where(f.compare("Greater", f.x(), f.number(0)), f.x(), f.of("Mul", f.x(), f.number(slope)));
 }
 
+// A quotient of logarithms, but for powers of the base, whose logarithm is whole.
 ValueId logarithm(const Formula& f, double base) {
-  return f.of("Mul", f.of("Log", f.x()), f.number(1 / std::log(base)));
+  const ValueId quotient = f.of("Div", f.of("Log", f.x()), f.number(std::log(base)));
+  const ValueId whole = f.of("Round", quotient);
+  const ValueId is_near = f.compare("Less", f.of("Abs", f.of("Sub", quotient, whole)), f.number(1e-3));
+  const ValueId is_power = f.compare("Equal", f.of("Pow", f.number(base), whole), f.x());
+  return f.where(f.of("And", is_near, is_power), whole, quotient);
 }
 
 /// True of negative numbers and zeros, which a quotient tells from positive ones.
@@ -288,12 +293,14 @@ ValueId add_operation(TracedGraph& graph, std::string_view name, const Formula& 
 
 }  // namespace
 
-// Many operators lack bf16 and integers of 8 bits: these are computed as f32, as kernels do, and as i32.
+// Many operators lack bf16 and integers of 8 bits: these are computed as f32, as kernels do, and as i32. f16 would be
+// rounded between the operators of a formula.
 ValueId add_elementwise(TracedGraph& graph, const ElementwiseCall& call, std::span<const ValueId> inputs) {
   const std::string_view name = elementwise::kNames[call.operation];
   if (call.part != ElementwiseCall::Part::value) raise("[save_onnx] the model computes a gradient, of {}", name);
   const DType dtype = graph.dtype(inputs.front());
-  const DType wide = dtype == DType::bf16 ? DType::f32 : dtype == DType::u8 || dtype == DType::i8 ? DType::i32 : dtype;
+  const bool rounds = dtype == DType::bf16 || (dtype == DType::f16 && kFormulas.contains(name));
+  const DType wide = rounds ? DType::f32 : dtype == DType::u8 || dtype == DType::i8 ? DType::i32 : dtype;
   std::vector<ValueId> operands;
   for (const ValueId input : inputs) operands.push_back(graph.cast(input, wide));
   const ValueId result = add_operation(graph, name, {graph, operands, call.parameters});

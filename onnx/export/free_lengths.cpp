@@ -29,12 +29,22 @@ FreeLengths::FreeLengths(std::vector<FreeLength> lengths) : lengths_(std::move(l
   runs_.push_back(last);
 }
 
+std::string FreeLengths::describe(const std::vector<std::int64_t>& run) const {
+  std::string text;
+  for (std::size_t i = 0; i < lengths_.size(); ++i)
+    text += (i == 0 ? "\"" : ", \"") + lengths_[i].name + "\" = " + std::to_string(run[i]);
+  return text;
+}
+
 std::optional<LengthFormula> FreeLengths::formula(std::span<const std::int64_t> values) const {
   const std::vector<std::int64_t>& first = runs_.front();
   LengthFormula formula{values[0], 0, {}};
   for (std::size_t i = 0; i < lengths_.size(); ++i)
     if (values[i + 1] != values[0]) formula.lengths.push_back(i);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40U;  // products of more would overflow, as of the end of a slice
   if (!formula.is_constant()) {
+    if (std::ranges::any_of(values, [](std::int64_t value) { return value > kMost || value < -kMost; }))
+      return std::nullopt;
     std::int64_t product = 1;
     bool proportional = true;
     for (const std::size_t i : formula.lengths) {

@@ -40,6 +40,7 @@ class FreeLengths {
   const std::string& name(std::size_t length) const { return lengths_[length].name; }
   std::size_t runs() const noexcept { return runs_.size(); }
   const std::vector<std::int64_t>& run(std::size_t number) const { return runs_[number]; }
+  std::string describe(const std::vector<std::int64_t>& run) const;  ///< "\"batch\" = 2, \"length\" = 19"
 
   /// The formula of a number that had these values, one for each run; none: it is not of that form.
   std::optional<LengthFormula> formula(std::span<const std::int64_t> values) const;

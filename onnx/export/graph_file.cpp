@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace tutti::onnx {
@@ -15,6 +16,9 @@ namespace tutti::onnx {
 namespace {
 
 constexpr std::int64_t kOpset = 20;
+
+constexpr std::string_view kAdvice =
+    "Loops over a length, recurrent networks among them, are unrolled: name no axis so (OnnxSaving::axes)";
 
 std::string at_place(const TracedNode& node) { return node.place.empty() ? "" : " of " + node.place; }
 
@@ -25,6 +29,10 @@ bool same_attributes(const std::vector<Attribute>& a, const std::vector<Attribut
            one.array.has_value() == other.array.has_value() &&
            (!one.array || host_bytes(*one.array) == host_bytes(*other.array));
   });
+}
+
+bool all_same(const std::vector<std::int64_t>& values) {
+  return std::ranges::all_of(values, [&](std::int64_t value) { return value == values.front(); });
 }
 
 class FileMaker {
@@ -60,10 +68,12 @@ class FileMaker {
   void add_outputs();
   Node& append(std::string operation, std::vector<std::string> inputs, std::vector<std::string> outputs,
                std::vector<Attribute> attributes = {}, const std::string& place = {});
-  std::vector<LengthFormula> formulas(std::size_t node, std::size_t operand) const;
-  std::string numbers_operand(const std::vector<LengthFormula>&, bool is_scalar, bool is_shape);
+  std::vector<std::int64_t> values_of(std::size_t node, std::size_t operand, std::size_t number) const;
+  std::string numbers_operand(std::size_t node, std::size_t operand);
   std::string constant_numbers(const std::vector<std::int64_t>&, bool is_scalar);
-  std::string number_of_lengths(const LengthFormula&);
+  std::string number_of_lengths(const LengthFormula&, bool is_place = false);
+  std::optional<std::string> length_of_input(std::size_t node, const std::vector<std::int64_t>& values);
+  std::string shape_of(const std::string& value, std::size_t axis);
   std::string length(std::size_t free_length);
   /// A name that no value has.
   std::string new_name(const std::string& stem) {
@@ -80,8 +90,10 @@ class FileMaker {
   ModelFile file_;
   std::vector<std::string> of_values_;
   std::set<ValueId> used_;
+  std::map<ValueId, std::string> named_outputs_;  // names of outputs that a node makes
   std::map<std::pair<std::vector<std::int64_t>, bool>, std::string> constants_;
-  std::map<LengthFormula, std::string> made_of_lengths_;
+  std::map<std::pair<LengthFormula, bool>, std::string> made_of_lengths_;
+  std::map<std::pair<std::string, std::size_t>, std::string> lengths_of_values_;
   std::set<std::string> taken_;  // names of inputs, outputs and members
   std::size_t made_ = 0;
 };
@@ -103,7 +115,10 @@ void FileMaker::name_inputs() {
 }
 
 void FileMaker::require_same_nodes() const {
-  for (const TracedGraph& run : runs_.subspan(1)) {
+  for (std::size_t r = 1; r < runs_.size(); ++r) {
+    const TracedGraph& run = runs_[r];
+    const std::string lengths = fmt::format("with {} the model computes otherwise than with {}",
+                                            lengths_.describe(lengths_.run(r)), lengths_.describe(lengths_.run(0)));
     const std::size_t count = std::min(run.nodes.size(), graph_.nodes.size());
     for (std::size_t i = 0; i < count; ++i) {
       const TracedNode& first = graph_.nodes[i];
@@ -114,25 +129,23 @@ void FileMaker::require_same_nodes() const {
         same = first.inputs[j].value == other.inputs[j].value &&
                first.inputs[j].numbers.size() == other.inputs[j].numbers.size();
       if (!same)
-        raise(
-            "[save_onnx] with other lengths the model computes otherwise: operator {} is {}{}, and was {}{}. Give it "
-            "fewer free lengths (OnnxSaving::axes)",
-            i, other.operation, at_place(other), first.operation, at_place(first));
+        raise("[save_onnx] {}: its operator {} is {}{}, and was {}{}. {}", lengths, i, other.operation, at_place(other),
+              first.operation, at_place(first), kAdvice);
       if (!same_attributes(first.attributes, other.attributes))
-        raise(
-            "[save_onnx] how {}{} works depends on a free length, which no file can tell: give the model fewer of them "
-            "(OnnxSaving::axes)",
-            first.operation, at_place(first));
+        raise("[save_onnx] {}: {}{} works otherwise. {}", lengths, first.operation, at_place(first), kAdvice);
     }
     if (run.nodes.size() != graph_.nodes.size() || run.constants.size() != graph_.constants.size() ||
         run.outputs != graph_.outputs)
-      raise("[save_onnx] with other lengths the model computes otherwise: {} operators, and {} before",
-            run.nodes.size(), graph_.nodes.size());
+      raise("[save_onnx] {}: it calls {} operators, and {} before. {}", lengths, run.nodes.size(), graph_.nodes.size(),
+            kAdvice);
   }
 }
 
 void FileMaker::find_used() {
   used_.insert(graph_.outputs.begin(), graph_.outputs.end());
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
+    if (graph_.value(graph_.outputs[i]).node != TracedGraph::kNowhere)
+      named_outputs_.emplace(graph_.outputs[i], names_.outputs[i]);
   for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
     if (!is_used(*node)) continue;
     for (const Operand& operand : node->inputs)
@@ -191,8 +204,9 @@ void FileMaker::add_constants() {
       file_.initializers.emplace_back(name(constant.value), constant.array);
     } else if (!make_of_lengths(i)) {
       raise(
-          "[save_onnx] the model makes values of its own, {} {}, that depend on a free length: make them with "
-          "operations, or give it fewer free lengths (OnnxSaving::axes)",
+          "[save_onnx] the model makes values on the host, {} {}, that were others in another run: they depend on a "
+          "length otherwise than as a factor or divisor, or change from call to call. Make them with operations, or "
+          "name no axis so (OnnxSaving::axes)",
           to_string(constant.array.dtype()), to_string(constant.array.shape()));
     }
   }
@@ -211,22 +225,25 @@ void FileMaker::add_node(std::size_t place) {
   std::vector<std::string> inputs;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Operand& operand = node.inputs[i];
-    inputs.push_back(operand.is_value()
-                         ? name(operand.value)
-                         : numbers_operand(formulas(place, i), operand.is_scalar, node.operation == "Reshape"));
+    inputs.push_back(operand.is_value() ? name(operand.value) : numbers_operand(place, i));
   }
   // Those behind the last that is used are left out.
   std::size_t count = node.outputs.size();
   while (!used_.contains(node.outputs[count - 1])) --count;
   std::vector<std::string> outputs;
-  for (std::size_t i = 0; i < count; ++i) outputs.push_back(name(node.outputs[i]) = new_name(node.operation));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto output = named_outputs_.find(node.outputs[i]);
+    const std::string known_as = output == named_outputs_.end() ? new_name(node.operation) : output->second;
+    outputs.push_back(name(node.outputs[i]) = known_as);
+  }
   append(node.operation, std::move(inputs), std::move(outputs), node.attributes, node.place);
 }
 
 void FileMaker::add_outputs() {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     const ValueId output = graph_.outputs[i];
-    append("Identity", {name(output)}, {names_.outputs[i]});
+    // An input, a constant, or another output, too.
+    if (name(output) != names_.outputs[i]) append("Identity", {name(output)}, {names_.outputs[i]});
     std::vector<std::string> shape;
     for (std::size_t axis = 0; axis < graph_.shape(output).size(); ++axis) {
       std::vector<std::int64_t> values;
@@ -243,23 +260,21 @@ void FileMaker::add_outputs() {
   }
 }
 
-std::vector<LengthFormula> FileMaker::formulas(std::size_t node, std::size_t operand) const {
-  std::vector<LengthFormula> all;
-  const std::size_t count = graph_.nodes[node].inputs[operand].numbers.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    std::vector<std::int64_t> values;
-    for (const TracedGraph& run : runs_) values.push_back(run.nodes[node].inputs[operand].numbers[i]);
-    auto formula = lengths_.formula(values);
-    if (!formula)
-      raise(
-          "[save_onnx] a number of {}{} was {} with the lengths {}, and {} with {}: how it depends on them is not "
-          "seen. "
-          "Give the model fewer free lengths (OnnxSaving::axes)",
-          graph_.nodes[node].operation, at_place(graph_.nodes[node]), values.front(), to_string(Dims(lengths_.run(0))),
-          values.back(), to_string(Dims(lengths_.run(runs_.size() - 1))));
-    all.push_back(std::move(*formula));
+std::vector<std::int64_t> FileMaker::values_of(std::size_t node, std::size_t operand, std::size_t number) const {
+  std::vector<std::int64_t> values;
+  for (const TracedGraph& run : runs_) values.push_back(run.nodes[node].inputs[operand].numbers[number]);
+  return values;
+}
+
+// The length of an axis of the node's first input that was this number in all runs.
+std::optional<std::string> FileMaker::length_of_input(std::size_t node, const std::vector<std::int64_t>& values) {
+  const ValueId input = graph_.nodes[node].inputs[0].value;
+  for (std::size_t axis = 0; axis < graph_.shape(input).size(); ++axis) {
+    bool same = true;
+    for (std::size_t r = 0; r < runs_.size(); ++r) same = same && runs_[r].shape(input)[axis] == values[r];
+    if (same) return shape_of(name(input), axis);
   }
-  return all;
+  return std::nullopt;
 }
 
 std::string FileMaker::constant_numbers(const std::vector<std::int64_t>& numbers, bool is_scalar) {
@@ -271,24 +286,29 @@ std::string FileMaker::constant_numbers(const std::vector<std::int64_t>& numbers
   return known;
 }
 
-std::string FileMaker::length(std::size_t free_length) {
-  const LengthFormula itself{0, 1, {free_length}};
-  std::string& known = made_of_lengths_[itself];
+// An array of one number.
+std::string FileMaker::shape_of(const std::string& value, std::size_t axis) {
+  std::string& known = lengths_of_values_[{value, axis}];
   if (!known.empty()) return known;
-  for (std::size_t input = 0; input < names_.axes.size(); ++input)
-    for (std::size_t axis = 0; axis < names_.axes[input].size() && known.empty(); ++axis) {
-      if (names_.axes[input][axis] != free_length) continue;
-      known = new_name("length_" + lengths_.name(free_length));
-      append("Shape", {names_.inputs[input]}, {known},
-             {integer_attribute("start", static_cast<std::int64_t>(axis)),
-              integer_attribute("end", static_cast<std::int64_t>(axis + 1))});
-    }
+  known = new_name("length");
+  append("Shape", {value}, {known},
+         {integer_attribute("start", static_cast<std::int64_t>(axis)),
+          integer_attribute("end", static_cast<std::int64_t>(axis + 1))});
   return known;
 }
 
+std::string FileMaker::length(std::size_t free_length) {
+  for (std::size_t input = 0; input < names_.axes.size(); ++input)
+    for (std::size_t axis = 0; axis < names_.axes[input].size(); ++axis)
+      if (names_.axes[input][axis] == free_length) return shape_of(names_.inputs[input], axis);
+  return {};
+}
+
 // An array of one number.
-std::string FileMaker::number_of_lengths(const LengthFormula& formula) {
-  if (const auto found = made_of_lengths_.find(formula); found != made_of_lengths_.end()) return found->second;
+std::string FileMaker::number_of_lengths(const LengthFormula& formula, bool is_place) {
+  const bool clamps = is_place && formula.offset < 0;
+  std::string& known = made_of_lengths_[{formula, clamps}];
+  if (!known.empty()) return known;
   std::string result = length(formula.lengths.front());
   const auto apply = [&](const char* operation, const std::string& operand) {
     const std::string made = new_name("length");
@@ -298,39 +318,59 @@ std::string FileMaker::number_of_lengths(const LengthFormula& formula) {
   for (std::size_t i = 1; i < formula.lengths.size(); ++i) apply("Mul", length(formula.lengths[i]));
   if (formula.factor != 1) apply("Mul", constant_numbers({formula.factor}, false));
   if (formula.offset != 0) apply("Add", constant_numbers({formula.offset}, false));
-  made_of_lengths_[formula] = result;
-  return result;
+  if (clamps) apply("Max", constant_numbers({0}, false));
+  return known = result;
 }
 
-std::string FileMaker::numbers_operand(const std::vector<LengthFormula>& formulas, bool is_scalar, bool is_shape) {
-  std::vector<std::int64_t> numbers;
-  std::size_t varying = 0;
-  for (const LengthFormula& formula : formulas) {
-    numbers.push_back(formula.is_constant() ? formula.offset : -1);
-    if (!formula.is_constant()) ++varying;
-  }
-  if (varying == 0 || (is_shape && varying == 1)) return constant_numbers(numbers, is_scalar);
-  if (is_scalar) {
-    std::string scalar = new_name("length");
-    const std::string number = number_of_lengths(formulas.front());
-    append("Squeeze", {number}, {scalar});
-    return scalar;
-  }
-  std::vector<std::string> parts;
+// One of a Reshape's lengths may be left to be worked out. A slice that begins or ends before the first element does so
+// at it, where ONNX would count from the back.
+std::string FileMaker::numbers_operand(std::size_t node, std::size_t operand) {
+  const TracedNode& traced = graph_.nodes[node];
+  const std::size_t count = traced.inputs[operand].numbers.size();
+  const bool is_scalar = traced.inputs[operand].is_scalar;
+  const bool is_shape = traced.operation == "Reshape";
+  const bool is_place = traced.operation == "Slice" && (operand == 1 || operand == 2);
+  std::vector<std::string> parts;  // names of arrays
   std::vector<std::int64_t> constants;
+  std::size_t varying = 0;
   const auto end_constants = [&] {
     if (!constants.empty()) parts.push_back(constant_numbers(constants, false));
     constants.clear();
   };
-  for (const LengthFormula& formula : formulas) {
-    if (formula.is_constant()) {
-      constants.push_back(formula.offset);
-    } else {
-      end_constants();
-      parts.push_back(number_of_lengths(formula));
+  for (std::size_t i = 0; i < count; ++i)
+    if (!all_same(values_of(node, operand, i))) ++varying;
+  bool is_left = is_shape;  // whether one may still be worked out
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::int64_t> values = values_of(node, operand, i);
+    if (all_same(values)) {
+      constants.push_back(values.front());
+      continue;
     }
+    const auto formula = lengths_.formula(values);
+    std::optional<std::string> number;
+    if (formula && !(is_left && varying == 1))
+      number = number_of_lengths(*formula, is_place);
+    else if (is_shape && varying > 1)
+      number = length_of_input(node, values);
+    if (!number && is_left) {
+      constants.push_back(-1);
+      is_left = false;
+      continue;
+    }
+    if (!number)
+      raise("[save_onnx] a number of {}{} was {} with {}, and {} with {}: how it depends on them is not seen. {}",
+            traced.operation, at_place(traced), values.front(), lengths_.describe(lengths_.run(0)), values.back(),
+            lengths_.describe(lengths_.run(runs_.size() - 1)), kAdvice);
+    end_constants();
+    parts.push_back(*number);
   }
+  if (parts.empty()) return constant_numbers(constants, is_scalar);
   end_constants();
+  if (is_scalar) {
+    std::string scalar = new_name("length");
+    append("Squeeze", {parts.front()}, {scalar});
+    return scalar;
+  }
   if (parts.size() == 1) return parts.front();
   std::string all = new_name("shape");
   append("Concat", std::move(parts), {all}, {integer_attribute("axis", 0)});

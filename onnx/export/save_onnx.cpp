@@ -2,6 +2,7 @@
 #include <tutti/onnx/save_onnx.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/whole_attention.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/backend/raise.h>
 #include <tutti/exchange/files/file_descriptor.h>
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <set>
 #include <utility>
@@ -41,6 +43,30 @@ std::vector<std::string> names_or(const std::vector<std::string>& given, const s
   return names;
 }
 
+std::vector<Tensor> detached(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> all;
+  for (const Tensor& tensor : tensors) all.push_back(tensor.detach());
+  return all;
+}
+
+/// The same values in another order.
+std::vector<Tensor> reversed(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> all;
+  for (const Tensor& tensor : tensors) all.emplace_back(flip(tensor).array().copy());
+  return all;
+}
+
+/// A size that a quarter of the elements are below, of those that are not 0.
+double usual_size(const std::vector<double>& values) {
+  std::vector<double> sizes;
+  for (const double value : values)
+    if (value != 0 && std::isfinite(value)) sizes.push_back(std::abs(value));
+  if (sizes.empty()) return 0;
+  const auto quarter = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 4);
+  std::nth_element(sizes.begin(), quarter, sizes.end());
+  return *quarter;
+}
+
 /// A model that is to be saved, and what it is run with.
 class SavedModel {
  public:
@@ -49,6 +75,7 @@ class SavedModel {
     if (examples_.empty()) raise("[save_onnx] there is no example: a file without inputs has nothing to compute");
     for (const Tensor& example : examples_)
       if (!example.defined()) raise("[save_onnx] an example is undefined");
+    for (const auto& [name, parameter] : model.named_parameters()) parameters_.insert(name);
     names_.inputs = names_or(saving.inputs, "input", examples_.size());
     find_free_lengths();
   }
@@ -66,12 +93,13 @@ class SavedModel {
     }
     names_.outputs = names_or(saving_.outputs, "output", runs.front().outputs.size());
     check_names();
-    const std::string bytes = onnx::model_bytes(onnx::file_of(graphs, lengths, names_));
+    onnx::ModelFile model = onnx::file_of(graphs, lengths, names_);
+    for (const auto& [name, array] : model.initializers)
+      if (!parameters_.contains(name)) model.buffers.insert(name);
+    const std::string bytes = onnx::model_bytes(model);
     AtomicFile file(path);
     file.file().write(bytes.data(), bytes.size());
-    const OnnxModel read(file.place_until_commit(), {.device = examples_.front().array().device()});
-    const Inference inference;
-    for (const Run& run : runs) compare(read.run(run.inputs), run.outputs);
+    check(OnnxModel(file.place_until_commit(), {.device = examples_.front().array().device()}), lengths);
     file.commit();
   }
 
@@ -87,33 +115,39 @@ class SavedModel {
   void check_names() const;
   Run run_with(const std::vector<std::int64_t>& lengths) const;
   std::vector<Tensor> inputs_of(const std::vector<std::int64_t>& lengths) const;
-  void compare(const std::vector<Tensor>& file, const std::vector<Tensor>& model) const;
+  void check(const OnnxModel&, const FreeLengths&) const;
+  void compare(const std::vector<Tensor>& file, const std::vector<Tensor>& model, const std::string& with) const;
 
   const TensorFunction& run_;
   std::vector<Tensor> examples_;
   const OnnxSaving& saving_;
   NamedTensors members_;
+  std::set<std::string> parameters_;
   FileNames names_;
   std::vector<std::pair<std::string, std::int64_t>> lengths_;  // names and values of the free ones
 };
 
 void SavedModel::find_free_lengths() {
-  if (saving_.axes && saving_.axes->size() != examples_.size())
-    raise<ShapeError>("[save_onnx] axes are named of {} inputs, and there are {}", saving_.axes->size(),
+  if (!saving_.axes.empty() && saving_.axes.size() != examples_.size())
+    raise<ShapeError>("[save_onnx] OnnxSaving::axes tells those of {} inputs, and there are {}", saving_.axes.size(),
                       examples_.size());
   for (std::size_t i = 0; i < examples_.size(); ++i) {
     const Shape& shape = examples_[i].shape();
     std::vector<std::string> axes(shape.size());
-    if (saving_.axes)
-      axes = (*saving_.axes)[i];
-    else if (!axes.empty())
+    if (saving_.axes.empty() && !axes.empty())
       axes.front() = "batch";
+    else if (!saving_.axes.empty() && !saving_.axes[i].names().empty())
+      axes = saving_.axes[i].names();
     if (axes.size() != shape.size())
-      raise<ShapeError>("[save_onnx] input \"{}\", {}, has {} axes, and {} are named", names_.inputs[i],
-                        to_string(shape), shape.size(), axes.size());
+      raise<ShapeError>(
+          "[save_onnx] input \"{}\", {}, has {} axes, and OnnxSaving::axes names {}: \"\" stands for one "
+          "whose length stays",
+          names_.inputs[i], to_string(shape), shape.size(), axes.size());
     auto& places = names_.axes.emplace_back(shape.size());
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       if (axes[axis].empty()) continue;
+      if (axes[axis] == "?" || axes[axis].find_first_not_of("0123456789") == std::string::npos)
+        raise<ShapeError>("[save_onnx] \"{}\" is no name of an axis of input \"{}\"", axes[axis], names_.inputs[i]);
       if (shape[axis] == 0)
         raise<ShapeError>("[save_onnx] input \"{}\", {}, is empty", names_.inputs[i], to_string(shape));
       const std::int64_t length = std::max<std::int64_t>(2, shape[axis]);
@@ -122,8 +156,10 @@ void SavedModel::find_free_lengths() {
       if (found == lengths_.end())
         lengths_.emplace_back(axes[axis], length);
       else if (found->second != length)
-        raise<ShapeError>("[save_onnx] examples have lengths {} and {} along axes that are both named \"{}\"",
-                          found->second, length, axes[axis]);
+        raise<ShapeError>(
+            "[save_onnx] axis {} of input \"{}\", {}, is named \"{}\" as one of length {}: axes of one name "
+            "have one length",
+            axis, names_.inputs[i], to_string(shape), axes[axis], found->second);
     }
   }
 }
@@ -146,14 +182,14 @@ FreeLengths SavedModel::chosen_lengths() const {
         }
         chosen.push_back(values);
         break;
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {  // a model may throw its own
         if (reason.empty()) reason = error.what();
       }
     }
     if (chosen.size() == i)
       raise(
-          "[save_onnx] \"{}\" is no free length: with another than {} the model fails, {}. Name no axis so "
-          "(OnnxSaving::axes)",
+          "[save_onnx] \"{}\" is no free length: with another than {} the model fails, {}. Name no axis so: \"\" in "
+          "OnnxSaving::axes",
           name, length, reason);
   }
   return FreeLengths(std::move(chosen));
@@ -199,9 +235,10 @@ SavedModel::Run SavedModel::run_with(const std::vector<std::int64_t>& lengths) c
     memory.name(names_.inputs[i], array, run.graph.add_input(array.dtype(), array.shape()));
   }
   for (const auto& [name, member] : members_)
-    if (member.array().is_contiguous()) memory.name(name, member.array(), run.graph.add_constant(name, member.array()));
+    memory.name(name, member.array(), run.graph.add_constant(name, member.array()));
   {
     const Inference inference;
+    const WholeAttention whole;
     const onnx::TraceScope scope(run.inputs.front().array().device(), nodes, memory);
     run.outputs = run_(run.inputs);
   }
@@ -213,31 +250,69 @@ SavedModel::Run SavedModel::run_with(const std::vector<std::int64_t>& lengths) c
   return run;
 }
 
-// Operators of ONNX are those of the library but for the order of sums and for narrow types, which these widen.
-void SavedModel::compare(const std::vector<Tensor>& file, const std::vector<Tensor>& model) const {
+// With inputs that no run had: what was taken for a constant, or a branch of the program, shows.
+void SavedModel::check(const OnnxModel& file, const FreeLengths& lengths) const {
+  const Inference inference;
+  const auto check_with = [&](const std::vector<Tensor>& inputs, const std::string& with, bool may_fail) {
+    std::vector<Tensor> expected;
+    try {
+      expected = run_(inputs);
+    } catch (const std::exception&) {
+      if (may_fail) return;
+      throw;
+    }
+    try {
+      compare(file.run(inputs), expected, with);
+    } catch (const DataError& error) {
+      raise("[save_onnx] with {} the file fails where the model does not: {}", with, error.what());
+    }
+  };
+  check_with(detached(examples_), "the example", false);
+  for (std::size_t i = 0; i < lengths.runs(); ++i) {
+    const std::vector<Tensor> inputs = inputs_of(lengths.run(i));
+    check_with(inputs, lengths.describe(lengths.run(i)), false);
+    check_with(reversed(inputs), "other values, " + lengths.describe(lengths.run(i)), true);
+  }
+  std::vector<std::int64_t> ones = lengths.run(0);
+  for (std::int64_t& length : ones) {
+    const std::int64_t before = std::exchange(length, 1);
+    check_with(inputs_of(ones), lengths.describe(ones), true);
+    length = before;
+  }
+}
+
+// Operators of ONNX are those of the library but for the order of sums and for narrow types, which these widen. Large
+// elements, as those of a mask, do not excuse others.
+void SavedModel::compare(const std::vector<Tensor>& file, const std::vector<Tensor>& model,
+                         const std::string& with) const {
   for (std::size_t i = 0; i < model.size(); ++i) {
     const DType dtype = model[i].dtype();
-    const auto values = [](const Tensor& x) { return x.array().cast(DType::f64).to_vector<double>(); };
     if (file[i].dtype() != dtype || file[i].shape() != model[i].shape())
+      raise("[save_onnx] with {} output \"{}\" of the file would be {} {}, and the model's is {} {}", with,
+            names_.outputs[i], to_string(file[i].dtype()), to_string(file[i].shape()), to_string(dtype),
+            to_string(model[i].shape()));
+    const auto fail = [&](std::size_t place, const auto& found, const auto& expected) {
       raise(
-          "[save_onnx] output \"{}\" of the file would be {} {}, and the model's is {} {}: this is an error of the "
-          "library",
-          names_.outputs[i], to_string(file[i].dtype()), to_string(file[i].shape()), to_string(dtype),
-          to_string(model[i].shape()));
-    const std::vector<double> found = values(file[i]);
-    const std::vector<double> expected = values(model[i]);
-    double largest = 0;
-    for (const double each : expected)
-      if (std::isfinite(each)) largest = std::max(largest, std::abs(each));
-    const double allowed = !is_floating(dtype) ? 0.0 : dtype == DType::f64 ? 1e-9 : dtype == DType::f32 ? 1e-4 : 3e-2;
+          "[save_onnx] with {} element {} of output \"{}\" would be {} in the file, and is {} in the model: it does "
+          "not "
+          "compute the same from call to call, takes a branch, or computes by other means than operations",
+          with, place, names_.outputs[i], found, expected);
+    };
+    if (!is_floating(dtype)) {
+      const auto found = file[i].array().cast(DType::i64).to_vector<std::int64_t>();
+      const auto expected = model[i].array().cast(DType::i64).to_vector<std::int64_t>();
+      for (std::size_t j = 0; j < expected.size(); ++j)
+        if (found[j] != expected[j]) fail(j, found[j], expected[j]);
+      continue;
+    }
+    const auto found = file[i].array().cast(DType::f64).to_vector<double>();
+    const auto expected = model[i].array().cast(DType::f64).to_vector<double>();
+    const double allowed = dtype == DType::f64 ? 1e-9 : dtype == DType::f32 ? 1e-4 : 3e-2;
+    const double scale = usual_size(expected);
     for (std::size_t j = 0; j < expected.size(); ++j) {
       const bool same = found[j] == expected[j] || (std::isnan(found[j]) && std::isnan(expected[j])) ||
-                        std::abs(found[j] - expected[j]) <= allowed * largest;
-      if (!same)
-        raise(
-            "[save_onnx] element {} of output \"{}\" would be {} in the file, and is {} in the model: this is an "
-            "error of the library, or the model is not the same from call to call",
-            j, names_.outputs[i], found[j], expected[j]);
+                        std::abs(found[j] - expected[j]) <= allowed * (scale + std::abs(expected[j]));
+      if (!same) fail(j, found[j], expected[j]);
     }
   }
 }

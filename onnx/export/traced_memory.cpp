@@ -41,12 +41,14 @@ std::vector<std::int64_t> by_stride(const Array& view) {
 }  // namespace
 
 void TracedMemory::name(const std::string& name, const Array& array, ValueId value) {
+  const std::vector<std::int64_t> axes = by_stride(array);
+  if (!array.permute(axes).is_contiguous()) return;  // it is spaced: what is read of it is a constant
   auto& regions = regions_[array.storage().get()];
   regions.push_back(std::make_unique<Region>());
   Region& region = *regions.back();
   region.storage = array.storage();
   region.name = name;
-  region.value = value;
+  region.value = graph_.transpose(value, axes);
   region.is_constant = std::ranges::find(graph_.inputs, value) == graph_.inputs.end();
   if (array.size() == 0) return;
   const auto [first, last] = extent(array);
@@ -71,24 +73,38 @@ bool TracedMemory::varies(const Array& view) const {
 }
 
 TracedMemory::Region& TracedMemory::region_to_write(const Array& to) {
-  Region* region = find(to);
-  if (region != nullptr && !region->name.empty())
-    raise(
-        "[save_onnx] the model writes to \"{}\" while it runs: a file has no state. Call eval() before, and leave "
-        "inputs and members as they are",
-        region->name);
-  if (region != nullptr && region->is_constant)
-    raise("[save_onnx] the model writes to memory that was there before it ran, {}: a file has no state",
-          to_string(to.shape()));
-  if (region == nullptr) {
-    auto& regions = regions_[to.storage().get()];
-    regions.push_back(std::make_unique<Region>());
-    region = regions.back().get();
-    region->storage = to.storage();
-    region->size = elements_of(*to.storage(), to.dtype());
+  auto& regions = regions_[to.storage().get()];
+  const auto [first, last] = extent(to);
+  for (const auto& region : regions) {
+    if (last < region->begin || first >= region->begin + region->size) continue;
+    if (!region->name.empty())
+      raise(
+          "[save_onnx] the model writes to \"{}\" while it runs: a file has no state. Call eval() before, and leave "
+          "inputs and members as they are",
+          region->name);
+    if (region->is_constant)
+      raise("[save_onnx] the model writes to memory that was there before it ran, {} {}: a file has no state",
+            to_string(to.dtype()), to_string(to.shape()));
+    region->views.clear();
+    return *region;
   }
-  std::erase_if(views_, [&](const auto& each) { return each.first.first == region; });
-  return *region;
+  regions.push_back(std::make_unique<Region>());
+  Region& region = *regions.back();
+  region.storage = to.storage();
+  region.size = elements_of(*to.storage(), to.dtype());
+  sweep();
+  return region;
+}
+
+// Forgets memory that only this holds: nobody reads it any more.
+void TracedMemory::sweep() {
+  if (regions_.size() < 2 * last_swept_ + 64) return;
+  std::erase_if(regions_, [](const auto& each) {
+    const auto& regions = each.second;
+    return regions.size() == 1 && regions.front()->name.empty() && !regions.front()->is_constant &&
+           regions.front()->storage.use_count() == 1;
+  });
+  last_swept_ = regions_.size();
 }
 
 void TracedMemory::write(const Array& to, ValueId value) {
@@ -114,6 +130,7 @@ void TracedMemory::fill(const Array& to, const Array& number) {
 void TracedMemory::write_constant(const Array& to) { write(to, graph_.add_constant("", to.copy())); }
 
 void TracedMemory::write_unknown(const Array& to) {
+  if (!to.defined()) return;
   Region& region = region_to_write(to);
   region.value.reset();
   region.writes.clear();
@@ -195,10 +212,9 @@ ValueId TracedMemory::read_unrepeated(const Array& view) {
     raise("[save_onnx] {} are read that nobody has written, or that were made outside of the library's operations",
           to_string(view.shape()));
   const std::int64_t offset = view.offset() - region->begin;
-  View key{region, {offset}};
-  for (const Dims* each : {&view.shape(), &view.strides()})
-    key.second.insert(key.second.end(), each->begin(), each->end());
-  const auto [place, added] = views_.try_emplace(std::move(key));
+  std::vector<std::int64_t> key{offset};
+  for (const Dims* each : {&view.shape(), &view.strides()}) key.insert(key.end(), each->begin(), each->end());
+  const auto [place, added] = region->views.try_emplace(std::move(key));
   if (!added) return place->second;
 
   // Axes that run backwards are read forwards, and turned around.

@@ -51,12 +51,13 @@ class TracedMemory {
     std::optional<Array> filled;   // the number that all elements are
     std::vector<Write> writes;     // parts written since
     bool is_constant = false;      // a member of the model, or memory that was there before
+    // Views that were read since it was written last, by offset, shape and strides.
+    std::map<std::vector<std::int64_t>, ValueId> views;
   };
-  /// A view by its region, and its offset, shape and strides there.
-  using View = std::pair<const Region*, std::vector<std::int64_t>>;
 
   Region* find(const Array&) const;
   Region& region_to_write(const Array&);
+  void sweep();
   void settle(Region&);
   std::optional<Part> part_of(const Region&, const Write&, const std::optional<Shape>&);
   void require_all(const Region&, bool covered) const;
@@ -65,7 +66,7 @@ class TracedMemory {
 
   TracedGraph& graph_;
   std::map<const Storage*, std::vector<std::unique_ptr<Region>>> regions_;
-  std::map<View, ValueId> views_;  // that were read since their region was written last
+  std::size_t last_swept_ = 0;  // storages that were known after the last sweep
 };
 
 }  // namespace tutti::onnx

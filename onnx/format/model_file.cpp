@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <system_error>
 
 namespace tutti::onnx {
@@ -102,6 +103,15 @@ Array from_elsewhere(const WireReader& at, Files& files, const TensorFields& fie
   return arrays.array(offset, dtype, shape);
 }
 
+std::pair<std::string, std::string> read_entry(WireReader entry) {
+  std::pair<std::string, std::string> read;
+  while (entry.next()) {
+    if (entry.field() == 1) read.first = entry.text();
+    if (entry.field() == 2) read.second = entry.text();
+  }
+  return read;
+}
+
 TensorFields fields_of(WireReader& reader) {
   TensorFields fields;
   while (reader.next()) {
@@ -116,14 +126,8 @@ TensorFields fields_of(WireReader& reader) {
       case 9: fields.raw = reader.bytes(); break;
       case 10: reader.numbers(fields.doubles); break;
       case 13: {
-        WireReader entry = reader.message();
-        std::string key;
-        std::string value;
-        while (entry.next()) {
-          if (entry.field() == 1) key = entry.text();
-          if (entry.field() == 2) value = entry.text();
-        }
-        fields.elsewhere[key] = value;
+        auto [key, value] = read_entry(reader.message());
+        fields.elsewhere[std::move(key)] = std::move(value);
         break;
       }
       case 14: fields.is_elsewhere = reader.integer() == 1; break;
@@ -313,6 +317,10 @@ ModelFile read_model(const std::string& path, Device device) {
         if (set.field() == 2) version = set.integer();
       }
       if (domain.empty() || domain == "ai.onnx") model.opset = version;
+    } else if (reader.field() == 14) {
+      const auto [key, value] = read_entry(reader.message());
+      std::istringstream lines(key == kBuffersKey ? value : "");
+      for (std::string name; std::getline(lines, name);) model.buffers.insert(name);
     } else if (reader.field() == 25) {
       raise<DataError>("[onnx] {}: it has functions of its own, which are not read: export it with them inlined", path);
     }

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,12 +41,17 @@ struct ValueInfo {
   std::optional<std::vector<std::string>> shape = {};  ///< a length, a name, or "?" each; none: not told
 };
 
+/// Name of the entry of a model's metadata that has the names of its buffers, a line each.
+inline constexpr std::string_view kBuffersKey = "tutti.buffers";
+
 struct ModelFile {
   std::int64_t opset = 0;
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, Array>> initializers;
   std::vector<ValueInfo> inputs;  ///< inputs that no initializer gives
   std::vector<ValueInfo> outputs;
+  /// Initializers that are told to be no weights, as models saved by this library tell.
+  std::set<std::string> buffers;
 };
 
 /// Reads a model. Weights lie on the device; on a CPU one they are views of the file where they are aligned there.

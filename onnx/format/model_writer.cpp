@@ -84,6 +84,9 @@ std::string model_bytes(const ModelFile& model) {
   WireWriter all;
   all.integer(1, kFormat).text(2, "tutti").text(3, TUTTI_VERSION);
   all.message(7, graph).message(8, WireWriter().text(1, "").integer(2, model.opset));
+  std::string buffers;
+  for (const std::string& name : model.buffers) buffers += name + "\n";
+  if (!buffers.empty()) all.message(14, WireWriter().text(1, kBuffersKey).text(2, buffers));
   check(all.bytes().size());
   return all.bytes();
 }

@@ -208,7 +208,7 @@ OnnxModel::OnnxModel(const std::string& path, const OnnxOptions& options) {
   };
   const std::set<std::string> trained = trained_values(file);
   for (auto& [name, array] : file.initializers) {
-    const bool is_weight = is_floating(array.dtype()) && trained.contains(name);
+    const bool is_weight = is_floating(array.dtype()) && trained.contains(name) && !file.buffers.contains(name);
     add_constant(name, Tensor(std::move(array), is_weight && options.trainable), is_weight);
   }
   for (onnx::Node& node : file.nodes) {

@@ -30,10 +30,10 @@ struct NoMembers : Module {
 std::string complaint(const std::string& path, const Operation& operation, const ReferenceCase& reference,
                       Layout layout) {
   std::vector<Tensor> inputs;
-  std::vector<std::vector<std::string>> axes;
+  std::vector<OnnxAxes> axes;
   for (const Array& input : reference.inputs) {
     inputs.emplace_back(laid_out(input, layout, cpu()));
-    axes.emplace_back(input.rank());
+    axes.emplace_back();
   }
   const TensorFunction run = [&](std::span<const Tensor> x) {
     return std::vector<Tensor>(operation.run({{x.begin(), x.end()}, reference.attributes}));
