@@ -20,7 +20,14 @@ constexpr std::int64_t kOpset = 20;
 constexpr std::string_view kAdvice =
     "Loops over a length, recurrent networks among them, are unrolled: name no axis so (OnnxSaving::axes)";
 
-std::string at_place(const TracedNode& node) { return node.place.empty() ? "" : " of " + node.place; }
+std::string at_place(const TracedNode& node) { return node.place.empty() ? "" : " in " + node.place; }
+
+/// "block.linear/" of a layer "Net.block.linear: Linear"; empty for the model itself.
+std::string path_of(const std::string& place) {
+  const std::string whole = place.substr(0, place.find(':'));
+  const std::size_t begin = whole.find('.');
+  return begin == std::string::npos ? "" : whole.substr(begin + 1) + "/";
+}
 
 bool same_attributes(const std::vector<Attribute>& a, const std::vector<Attribute>& b) {
   return std::ranges::equal(a, b, [](const Attribute& one, const Attribute& other) {
@@ -214,7 +221,7 @@ void FileMaker::add_constants() {
 
 Node& FileMaker::append(std::string operation, std::vector<std::string> inputs, std::vector<std::string> outputs,
                         std::vector<Attribute> attributes, const std::string& place) {
-  std::string known_as = (place.empty() ? "" : place + "/") + new_name(operation);
+  std::string known_as = path_of(place) + new_name(operation);
   file_.nodes.push_back(
       {std::move(known_as), std::move(operation), std::move(inputs), std::move(outputs), std::move(attributes)});
   return file_.nodes.back();

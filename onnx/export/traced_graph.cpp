@@ -2,11 +2,25 @@
 #include <tutti/onnx/export/traced_graph.h>
 
 #include <tutti/autodiff/scope.h>
+#include <tutti/backend/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 namespace tutti::onnx {
+
+namespace {
+
+/// The layer that the thread runs, as errors name it; else its scope.
+std::string place_of_call() {
+  const auto describe = detail::module_of_thread.load(std::memory_order_relaxed);
+  std::string place = describe != nullptr ? describe() : "";
+  if (const auto& site = Scope::site(); place.empty() && site != nullptr) place = to_string(*site);
+  return place;
+}
+
+}  // namespace
 
 ValueId TracedGraph::add_value(Value value) {
   values_.push_back(std::move(value));
@@ -33,7 +47,7 @@ ValueId TracedGraph::number(double number, DType dtype) {
 ValueId TracedGraph::add(std::string operation, std::vector<Operand> inputs, std::vector<Value> outputs,
                          std::vector<Attribute> attributes) {
   TracedNode node{std::move(operation), std::move(inputs), {}, std::move(attributes), {}};
-  if (const auto& site = Scope::site()) node.place = to_string(*site);
+  node.place = place_of_call();
   const bool made_of_inputs = std::ranges::any_of(
       node.inputs, [&](const Operand& operand) { return operand.is_value() && varies(operand.value); });
   for (const Value& output : outputs)

@@ -37,7 +37,7 @@ struct TracedNode {
   std::vector<Operand> inputs;
   std::vector<ValueId> outputs;
   std::vector<Attribute> attributes;
-  std::string place;  ///< scope of the call; empty: none
+  std::string place;  ///< layer that called it, "Net.block: Linear", or scope; empty: none
 };
 
 /// Operators of ONNX's, in the order in which a model ran them with inputs of certain lengths. Functions that add one

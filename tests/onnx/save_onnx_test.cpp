@@ -65,6 +65,9 @@ TEST_CASE("save_onnx: a multilayer perceptron has its names, and any batch") {
   for (const auto& [name, parameter] : copy.named_parameters()) names.push_back(name);
   std::ranges::sort(names);
   CHECK(names == std::vector<std::string>{"0.bias", "0.weight", "2.bias", "2.weight"});
+  const TemporaryFolder folder;
+  save_onnx(folder.file("model.onnx"), model, normal({2, 5}, random));
+  CHECK(contains(read_file(folder.file("model.onnx")), "2/Gemm_"));
 }
 
 TEST_CASE("save_onnx: convolutions, their norms and pools") {
@@ -159,6 +162,7 @@ TEST_CASE("save_onnx: recurrent networks are unrolled") {
     save_onnx(folder.file("model.onnx"), model, example, {.axes = {{"batch", "time", ""}}});
   });
   CHECK(contains(error, "OnnxSaving::axes"));
+  CHECK(contains(error, "in Model.lstm: LSTM"));
 }
 
 TEST_CASE("save_onnx: several threads at a time, and none within a captured step") {
