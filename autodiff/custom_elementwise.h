@@ -4,9 +4,16 @@
 #include <tutti/autodiff/operations/elementwise_recording.h>
 #include <tutti/autodiff/tensor.h>
 
+#include <cstdint>
 #include <type_traits>
 
 namespace tutti {
+
+namespace detail {
+/// An operand to ask with whether a struct takes one or two.
+template <class Operation> using SampleOperand =
+    std::conditional_t<Operation::domain == elementwise::Domain::bits, std::int32_t, double>;
+}  // namespace detail
 
 /// An elementwise operation of the program's own: a struct as those of the library are (backend/elementwise/operation.h
 /// says what it has; docs/custom_operation.md has one), with any number of parameters. Its operands are promoted into
@@ -20,13 +27,15 @@ namespace tutti {
 template <class Operation> Tensor elementwise_function(const Operation& operation, const Tensor& x) {
   static_assert(!elementwise::is_listed<Operation>, "the library has a function of that struct");
   static_assert(
-      requires(double e) { operation.value(e); }, "the struct's `value` does not take one operand");
+      requires(detail::SampleOperand<Operation> e) { operation.value(e); },
+      "the struct's `value` does not take one operand");
   return detail::record_unary(operation, x);
 }
 template <class Operation> Tensor elementwise_function(const Operation& operation, const Tensor& a, const Tensor& b) {
   static_assert(!elementwise::is_listed<Operation>, "the library has a function of that struct");
   static_assert(
-      requires(double e) { operation.value(e, e); }, "the struct's `value` does not take two operands");
+      requires(detail::SampleOperand<Operation> e) { operation.value(e, e); },
+      "the struct's `value` does not take two operands");
   return detail::record_binary(operation, a, b);
 }
 /// One of two operands may be a literal, which takes the other's dtype.

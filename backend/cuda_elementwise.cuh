@@ -9,7 +9,8 @@
 //   TUTTI_CUDA_ELEMENTWISE(MyOperation)
 //
 // A program that is linked with the object runs the struct's formulas as one kernel each, one without it as operations
-// on tensors (autodiff/custom_elementwise.h). In an archive the object is linked only if something in it is called.
+// on tensors (autodiff/custom_elementwise.h). In an archive the object is linked only if something in it is called. No operation
+// of the struct runs before main.
 
 #ifndef __CUDACC__
 #error "backend/cuda_elementwise.cuh is for sources that nvcc compiles"
@@ -17,7 +18,22 @@
 
 #include <tutti/backend/elementwise/custom_formulas.h>
 
+#include <tutti/backend/error.h>
+
 #include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// Throws DeviceError if the last launch failed, naming the kernel. Called after each launch, by the source that has it:
+/// each copy of the CUDA runtime in a process knows of its own launches alone.
+inline void require_launched(std::string_view kernel) {
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
+    throw DeviceError("[" + std::string(kernel) + "] the launch failed: " + cudaGetErrorString(error));
+}
+
+}  // namespace tutti
 
 namespace tutti::elementwise {
 
@@ -42,7 +58,7 @@ inline bool repeats_one(const Array& array) {
   return std::all_of(array.strides().begin(), array.strides().end(), [](std::int64_t stride) { return stride == 0; });
 }
 
-/// Operands in other strides are copied first.
+/// Queues the kernel of a formula. Operands in other strides are copied before.
 template <class Formula, class T, std::size_t... I>
 void queue_formula(const CustomCall& call, cudaStream_t stream, std::index_sequence<I...>) {
   using Result = ResultOf<Formula, T>;
@@ -53,6 +69,7 @@ void queue_formula(const CustomCall& call, cudaStream_t stream, std::index_seque
       <<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 65536)), kCudaFormulaThreads, 0, stream>>>(
           with_parameters<typename Formula::Operation>(call.parameters), to.size(), to.data<Result>(),
           CudaOperand<T>{from[I].template data<T>(), repeats_one(call.inputs[I]) ? 0 : 1}...);
+  require_launched(Formula::Operation::name);
 }
 
 /// A formula's function for CUDA devices.

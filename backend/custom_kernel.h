@@ -37,11 +37,13 @@ class CpuThreads {
   explicit CpuThreads(ThreadPool& pool) noexcept : pool_(&pool) {}
 
   /// Calls `block(begin, end)` for [0, grain), [grain, 2 grain), ... up to `count`, in any order and on any thread, and
-  /// returns when all are done. The first exception is rethrown. `grain` > 0: about 10,000 simple elements.
+  /// returns when all are done: no block waits for another. The first exception is rethrown. `grain` is about 10,000
+  /// simple elements; Error below 1.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     const std::function<void(std::int64_t begin, std::int64_t end)>& block) const;
   /// Cuts an output and at most ElementRun::kInputs inputs of its shape, of any strides, into runs that cover each
   /// element once, spread over the threads: `visit` need not know of strides (backend/elementwise/element_run.h).
+  /// ShapeError for more inputs, and for other shapes.
   void for_each_run(const Array& output, std::span<const Array> inputs,
                     const std::function<void(const ElementRun&)>& visit) const;
 
@@ -58,13 +60,15 @@ class CpuThreads {
 /// differ between its calls are parameters, and those that change from step to step are read from an array.
 class CustomKernel {
  public:
-  /// Does the work. The device's stream calls it, one call at a time and in the order of its work: inline where streams
-  /// are, else on the stream's thread (TUTTI_CPU_ASYNC=1), while the memory of the arrays is kept. It must not call
-  /// operations on arrays, which would queue themselves behind it. What it throws is the stream's error.
+  /// A function that does the work. The device's stream calls it, one call at a time and in the order of its work:
+  /// inline where streams are, else on the stream's thread (TUTTI_CPU_ASYNC=1), while the memory of the arrays is kept.
+  /// It must not call operations on arrays, which would queue themselves behind it. What it throws is the stream's
+  /// error.
   using CpuFunction = std::function<void(const CustomCall&, const CpuThreads&)>;
   /// Queues the work on the stream, a cudaStream_t, and returns; called on the thread of the caller, with the device
-  /// current. It may call operations on arrays, and let go of arrays that the queued work uses. Errors of launches are
-  /// found (cudaGetLastError). It must not wait for the device, nor queue on another stream.
+  /// current. It may call operations on arrays, and let go of arrays that the queued work uses. It asks for errors of
+  /// its launches itself (`require_launched`, backend/cuda_elementwise.cuh), since a program may have a CUDA runtime of
+  /// its own. It must not wait for the device, nor queue on another stream.
   using CudaFunction = std::function<void(const CustomCall&, void* stream)>;
   /// The same for a registered kind of device: the stream is what its backend has as `compute_stream`.
   using StreamFunction = std::function<void(const CustomCall&, Stream&)>;
@@ -72,13 +76,15 @@ class CustomKernel {
   struct Functions {
     CpuFunction cpu{};
     CudaFunction cuda{};
-    std::map<DeviceKind, StreamFunction> others{};  ///< functions of registered kinds
+    /// Functions of registered kinds. A kind whose backend stands around another's runs that one's function.
+    std::map<DeviceKind, StreamFunction> others{};
     /// False if a graph of the device cannot hold what the functions queue (a library that is bound to a stream, what
     /// the host decides): captured steps then call them in each replay.
     bool in_graphs = true;
   };
 
-  /// The name stands in errors and captures. Error if it is empty, or if there is no function at all.
+  /// The name stands in errors and captures. Error if it is empty, if there is no function at all, and for functions of
+  /// the CPU or CUDA among the others.
   CustomKernel(std::string name, Functions);
   /// The same kernel with these parameters, which its functions find in the call.
   CustomKernel with(std::vector<double> parameters) const;

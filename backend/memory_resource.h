@@ -16,7 +16,8 @@ namespace tutti {
 /// thread. Throws `DeviceError` for other devices, and `Error` where the device still holds memory.
 ///
 /// The resource is called on every thread that makes an array of the device or lets the last reference to one go,
-/// threads of the library among them: it is thread-safe, and uses no array of the device itself. `std::bad_alloc` makes
+/// threads of the library among them: it is thread-safe, and uses neither an array of the device nor its pool, under
+/// whose lock it is called. In a child (`fork`) it may be asked, too. `std::bad_alloc` makes
 /// the pool give back what it keeps and ask once more; then it is the `OutOfMemoryError` that names the device. What
 /// else it throws comes out of what was to make the array. Memory of a lower alignment is an `Error`. `deallocate`
 /// throws nothing.

@@ -364,7 +364,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t all = std::max<std::int64_t>({1, q.length(-2), k.length(-2)});
-  const std::int64_t block = call.block > 0 ? call.block : takes_all ? all : fitting_block(q);
+  const std::int64_t block = takes_all ? all : call.block > 0 ? call.block : fitting_block(q);
   Attention attention{with_two_axes(call.mask),
                       call.causal,
                       call.scale.value_or(1.0 / std::sqrt(features)),

@@ -52,7 +52,7 @@ template <class Operation> std::vector<double> parameters_of(const Operation& op
   if constexpr (parameter_count<Operation> > 0) std::memcpy(parameters.data(), &operation, sizeof(Operation));
   return parameters;
 }
-/// The inverse.
+/// The operation with the parameters of another, as `parameters_of` tells them.
 template <class Operation> Operation with_parameters(std::span<const double> parameters) {
   Operation operation{};
   if constexpr (parameter_count<Operation> > 0)

@@ -26,11 +26,13 @@ template <class T> struct LaneVector {
 template <class T> using LaneBits =
     std::conditional_t<sizeof(T) == 8, std::int64_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int8_t>>;
 
+/// Which of the lanes a comparison holds for.
 template <class T> struct LanesMask {
   static constexpr std::size_t kParts = 4 * sizeof(T);
   typename LaneVector<LaneBits<T>>::type part[kParts];
 };
 
+/// Elements that are computed with at once, see above.
 template <class T> struct Lanes {
   static constexpr std::int64_t kCount = 64;
   static constexpr std::size_t kParts = 4 * sizeof(T);
@@ -49,7 +51,10 @@ template <class T> struct Lanes {
   void store(T* to) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       auto* const parts = reinterpret_cast<typename LaneVector<T>::type*>(to);
-      ((parts[I] = part[I]), ...);
+      if constexpr (std::is_same_v<T, bool>)
+        ((parts[I] = (part[I] != 0) & 1), ...);  // sums of bools are bools
+      else
+        ((parts[I] = part[I]), ...);
     }(std::make_index_sequence<kParts>());
   }
 };
@@ -73,6 +78,8 @@ TUTTI_LANES_OPERATOR(LanesMask, Lanes, >)
 TUTTI_LANES_OPERATOR(LanesMask, Lanes, >=)
 TUTTI_LANES_OPERATOR(LanesMask, Lanes, ==)
 TUTTI_LANES_OPERATOR(LanesMask, Lanes, !=)
+TUTTI_LANES_OPERATOR(LanesMask, LanesMask, ==)
+TUTTI_LANES_OPERATOR(LanesMask, LanesMask, !=)
 TUTTI_LANES_OPERATOR(LanesMask, LanesMask, &)
 TUTTI_LANES_OPERATOR(LanesMask, LanesMask, |)
 #undef TUTTI_LANES_OPERATOR

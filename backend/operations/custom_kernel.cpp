@@ -36,6 +36,9 @@ CustomKernel::CustomKernel(std::string name, Functions functions) {
   if (name.empty()) raise("[custom_kernel] a kernel without a name");
   const bool others = std::ranges::any_of(functions.others, [](const auto& each) { return bool(each.second); });
   if (!functions.cpu && !functions.cuda && !others) raise("[{}] the kernel has no function", name);
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda})
+    if (functions.others.contains(kind))
+      raise("[{}] the function for {} is no other: it is `.{}`", name, kind_name(kind), kind_name(kind));
   name_ = kept_name(std::move(name));
   functions_ = std::make_shared<const Functions>(std::move(functions));
 }
@@ -57,7 +60,11 @@ void detail::raise_no_function(const CustomKernel& kernel, Device device) {
   if (functions.cpu) kinds.push_back(kind_name(DeviceKind::cpu));
   if (functions.cuda) kinds.push_back(kind_name(DeviceKind::cuda));
   for (const auto& [kind, function] : functions.others)
-    if (function) kinds.push_back(kind_name(kind));
+    if (function && kind != device.kind) kinds.push_back(kind_name(kind));
+  if (function_for(kernel, device.kind) != nullptr)
+    raise<DeviceError>(
+        "[{}] {} does not call its kind's function: its backend stands around another, whose function it would call",
+        kernel.name(), to_string(device));
   raise<DeviceError>("[{}] the kernel has no function for {}: it has one for {}", kernel.name(), to_string(device),
                      fmt::join(kinds, ", "));
 }
@@ -81,8 +88,8 @@ void run_kernel(const CustomKernel& kernel, std::span<const Array> inputs, std::
   Backend& backend = backend_for(device);
   if (!backend.runs(kernel, device)) detail::raise_no_function(kernel, device);
   if (std::ranges::all_of(outputs, [](const Array& each) { return each.size() == 0; })) return;
+  for (const Array& each : outputs) each.count_write(kernel.name().data());  // also where it fails halfway
   backend.custom(kernel, inputs, outputs);
-  for (const Array& each : outputs) each.count_write(kernel.name().data());
 }
 
 Array run_kernel(const CustomKernel& kernel, std::span<const Array> inputs, const Shape& shape, DType dtype) {

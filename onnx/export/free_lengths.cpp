@@ -30,6 +30,7 @@ FreeLengths::FreeLengths(std::vector<FreeLength> lengths) : lengths_(std::move(l
 }
 
 std::string FreeLengths::describe(const std::vector<std::int64_t>& run) const {
+  if (lengths_.empty()) return "the example's lengths";
   std::string text;
   for (std::size_t i = 0; i < lengths_.size(); ++i)
     text += (i == 0 ? "\"" : ", \"") + lengths_[i].name + "\" = " + std::to_string(run[i]);

@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t kOpset = 20;
 
 constexpr std::string_view kAdvice =
-    "Loops over a length, recurrent networks among them, are unrolled: name no axis so (OnnxSaving::axes)";
+    "Loops over a length, recurrent networks among them, are unrolled, so that no axis may be named so "
+    "(OnnxSaving::axes); where a length of the example is also a number of the program take another";
 
 std::string at_place(const TracedNode& node) { return node.place.empty() ? "" : " in " + node.place; }
 
@@ -45,7 +46,7 @@ bool all_same(const std::vector<std::int64_t>& values) {
 class FileMaker {
  public:
   FileMaker(std::span<const TracedGraph> runs, const FreeLengths& lengths, const FileNames& names)
-      : runs_(runs), graph_(runs.front()), lengths_(lengths), names_(names), of_values_(graph_.values()) {}
+      : runs_(runs), graph_(runs.front()), lengths_(lengths), names_(names), names_of_values_(graph_.values()) {}
 
   ModelFile make() {
     file_.opset = kOpset;
@@ -60,7 +61,7 @@ class FileMaker {
   }
 
  private:
-  std::string& name(ValueId value) { return of_values_[static_cast<std::size_t>(value)]; }
+  std::string& name(ValueId value) { return names_of_values_[static_cast<std::size_t>(value)]; }
   bool is_used(const TracedNode& node) const {
     return std::ranges::any_of(node.outputs, [&](ValueId value) { return used_.contains(value); });
   }
@@ -95,12 +96,12 @@ class FileMaker {
   const FreeLengths& lengths_;
   const FileNames& names_;
   ModelFile file_;
-  std::vector<std::string> of_values_;
+  std::vector<std::string> names_of_values_;
   std::set<ValueId> used_;
   std::map<ValueId, std::string> named_outputs_;  // names of outputs that a node makes
   std::map<std::pair<std::vector<std::int64_t>, bool>, std::string> constants_;
   std::map<std::pair<LengthFormula, bool>, std::string> made_of_lengths_;
-  std::map<std::pair<std::string, std::size_t>, std::string> lengths_of_values_;
+  std::map<std::pair<std::string, std::size_t>, std::string> lengths_names_of_values_;
   std::set<std::string> taken_;  // names of inputs, outputs and members
   std::size_t made_ = 0;
 };
@@ -172,9 +173,12 @@ bool FileMaker::is_same(std::size_t constant) const {
 // A number that is one of lengths, or one divided by it, as means have it.
 bool FileMaker::make_of_lengths(std::size_t constant) {
   const TracedGraph::Constant& first = graph_.constants[constant];
-  if (first.array.size() != 1) return false;
+  for (const TracedGraph& run : runs_) {
+    const Array& array = run.constants[constant].array;
+    if (array.size() != 1 || array.dtype() != first.array.dtype() || !(array.shape() == first.array.shape()))
+      return false;
+  }
   const DType dtype = first.array.dtype();
-  const Array one = Array::full({}, 1, dtype, cpu());
   for (const bool inverse : {false, true}) {
     std::vector<std::int64_t> values;
     bool fits = true;
@@ -188,7 +192,7 @@ bool FileMaker::make_of_lengths(std::size_t constant) {
       fits = again.cast(DType::f64).item<double>() == number;
     }
     const auto formula = fits ? lengths_.formula(values) : std::nullopt;
-    if (!formula) continue;
+    if (!formula || formula->is_constant()) continue;
     const std::string number = new_name("length");
     const std::string of_lengths = number_of_lengths(*formula);
     append("Cast", {of_lengths}, {number}, {integer_attribute("to", number_of(dtype))});
@@ -295,7 +299,7 @@ std::string FileMaker::constant_numbers(const std::vector<std::int64_t>& numbers
 
 // An array of one number.
 std::string FileMaker::shape_of(const std::string& value, std::size_t axis) {
-  std::string& known = lengths_of_values_[{value, axis}];
+  std::string& known = lengths_names_of_values_[{value, axis}];
   if (!known.empty()) return known;
   known = new_name("length");
   append("Shape", {value}, {known},

@@ -19,7 +19,7 @@ std::int64_t signed_axis(std::size_t axis) { return static_cast<std::int64_t>(ax
 
 Attribute axis_attribute(std::size_t axis) { return integer_attribute("axis", signed_axis(axis)); }
 
-template <class Numbers> std::vector<std::int64_t> both(const Numbers& numbers) {
+template <class Numbers> std::vector<std::int64_t> as_vector(const Numbers& numbers) {
   return {numbers.begin(), numbers.end()};
 }
 /// Of both axes: before each, then behind each.
@@ -29,14 +29,14 @@ template <class Numbers> std::vector<std::int64_t> both_sides(const Numbers& num
 
 template <class Geometry> std::vector<Attribute> convolution_attributes(const Geometry& geometry, const Shape& weight) {
   return {integers_attribute("kernel_shape", {weight[2], weight[3]}),
-          integers_attribute("strides", both(geometry.stride)),
+          integers_attribute("strides", as_vector(geometry.stride)),
           integers_attribute("pads", both_sides(geometry.padding)),
-          integers_attribute("dilations", both(geometry.dilation)), integer_attribute("group", geometry.groups)};
+          integers_attribute("dilations", as_vector(geometry.dilation)), integer_attribute("group", geometry.groups)};
 }
 
 template <class Geometry> std::vector<Attribute> pooling_attributes(const Geometry& geometry) {
-  return {integers_attribute("kernel_shape", both(geometry.kernel)),
-          integers_attribute("strides", both(geometry.stride)),
+  return {integers_attribute("kernel_shape", as_vector(geometry.kernel)),
+          integers_attribute("strides", as_vector(geometry.stride)),
           integers_attribute("pads", both_sides(geometry.padding))};
 }
 
@@ -135,9 +135,13 @@ void KernelNodes::add(kernel::arg_sort, const Array& input, std::size_t axis, bo
   result(output, values + 1);
 }
 
+// Operands may lack axes that both repeat: the product has them again.
 void KernelNodes::add(kernel::matmul, const Array& lhs, const Array& rhs, const Array& output) {
-  result(output, graph_.add("MatMul", {memory_.read_to_broadcast(lhs, 2), memory_.read_to_broadcast(rhs, 2)},
-                            output.dtype(), output.shape()));
+  const ValueId a = memory_.read_to_broadcast(lhs, 2);
+  const ValueId b = memory_.read_to_broadcast(rhs, 2);
+  Shape shape = broadcast_shapes("matmul", batch_of(graph_.shape(a)), batch_of(graph_.shape(b)));
+  for (const std::int64_t axis : {-2, -1}) shape.push_back(output.length(axis));
+  result(output, graph_.add("MatMul", {a, b}, output.dtype(), shape));
 }
 
 void KernelNodes::add(kernel::linear, const Array& input, const Array& weight, const Array& bias,

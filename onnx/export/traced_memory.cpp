@@ -49,7 +49,6 @@ void TracedMemory::name(const std::string& name, const Array& array, ValueId val
   region.storage = array.storage();
   region.name = name;
   region.value = graph_.transpose(value, axes);
-  region.is_constant = std::ranges::find(graph_.inputs, value) == graph_.inputs.end();
   if (array.size() == 0) return;
   const auto [first, last] = extent(array);
   region.begin = first;
@@ -68,6 +67,7 @@ TracedMemory::Region* TracedMemory::find(const Array& view) const {
 bool TracedMemory::varies(const Array& view) const {
   const Region* region = find(view);
   if (region == nullptr) return false;
+  if (!region->value && region->writes.empty()) return true;  // what no operator makes
   return (region->value && graph_.varies(*region->value)) ||
          std::ranges::any_of(region->writes, [&](const Write& write) { return graph_.varies(write.value); });
 }
@@ -133,6 +133,7 @@ void TracedMemory::write_unknown(const Array& to) {
   if (!to.defined()) return;
   Region& region = region_to_write(to);
   region.value.reset();
+  region.filled.reset();
   region.writes.clear();
 }
 

@@ -50,7 +50,7 @@ class TracedMemory {
     std::optional<ValueId> value;  // its elements, row-major; none: nothing yet
     std::optional<Array> filled;   // the number that all elements are
     std::vector<Write> writes;     // parts written since
-    bool is_constant = false;      // a member of the model, or memory that was there before
+    bool is_constant = false;      // memory that was there before, and is no member
     // Views that were read since it was written last, by offset, shape and strides.
     std::map<std::vector<std::int64_t>, ValueId> views;
   };

@@ -8,10 +8,6 @@
 
 namespace tutti::onnx {
 
-bool Box::is_whole() const {
-  return lengths == of && std::ranges::all_of(steps, [](std::int64_t step) { return step == 1; });
-}
-
 std::optional<Shape> common_shape(std::vector<std::int64_t> strides, std::int64_t size) {
   std::ranges::sort(strides, std::greater<>());
   const auto repeated = std::ranges::unique(strides);

@@ -15,7 +15,6 @@ struct Box {
   Dims begins;
   Dims lengths;
   Dims steps;
-  bool is_whole() const;
 };
 
 /// A view of row-major elements: a box of them, its axes moved, then reshaped to the view's shape.

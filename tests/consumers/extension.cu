@@ -16,4 +16,5 @@ void times_on_cuda(const tutti::CustomCall& call, void* stream) {
   const std::int64_t count = call.outputs[0].size();
   times<<<static_cast<unsigned>((count + 255) / 256), 256, 0, static_cast<cudaStream_t>(stream)>>>(
       call.inputs[0].data<float>(), static_cast<float>(call.parameters[0]), count, call.outputs[0].data<float>());
+  tutti::require_launched("times");
 }

@@ -78,6 +78,10 @@ TEST_CASE("save_onnx: views of views, by chance") {
       save_onnx(folder.file("model.onnx"), model, x, {.axes = {{"", "", "", ""}}});
     });
     CHECK_MESSAGE(error == "nothing", "seed ", seed, ": ", error);
+    if (error != "nothing" || seed % 10 != 0) continue;
+    const Inference inference;
+    const Tensor other = normal(x.shape(), random);
+    check_close(OnnxModel(folder.file("model.onnx"))(other), model(other));
   }
 }
 

@@ -3,8 +3,10 @@
 
 #include <tutti/onnx/onnx_model.h>
 #include <tutti/onnx/save_onnx.h>
+#include <tutti/tests/error_text.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -52,6 +54,17 @@ inline void check_function(const Function& function, const Shape& shape = {3, 4,
   Shape other = shape;
   other[0] = 7;
   check_saved(model, normal(shape, random), normal(other, random));
+}
+
+inline std::string error_of_saving(const Function& function, const Shape& shape = {3, 4},
+                                   const OnnxSaving& saving = {}) {
+  const TemporaryFolder folder;
+  Computation model(function);
+  Generator random(1);
+  const Tensor example = normal(shape, random);
+  const std::string error = error_of([&] { save_onnx(folder.file("model.onnx"), model, example, saving); });
+  CHECK(std::filesystem::is_empty(folder.path()));
+  return error;
 }
 
 }  // namespace tutti::testing

@@ -32,11 +32,13 @@ std::string complaint(const std::string& path, const Operation& operation, const
   std::vector<Tensor> inputs;
   std::vector<OnnxAxes> axes;
   for (const Array& input : reference.inputs) {
-    inputs.emplace_back(laid_out(input, layout, cpu()));
+    inputs.emplace_back(input);
     axes.emplace_back();
   }
   const TensorFunction run = [&](std::span<const Tensor> x) {
-    return std::vector<Tensor>(operation.run({{x.begin(), x.end()}, reference.attributes}));
+    std::vector<Tensor> placed;
+    for (const Tensor& each : x) placed.emplace_back(laid_out(each.array(), layout, cpu()));
+    return std::vector<Tensor>(operation.run({placed, reference.attributes}));
   };
   NoMembers none;
   try {
