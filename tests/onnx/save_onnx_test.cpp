@@ -78,7 +78,7 @@ TEST_CASE("save_onnx: a transformer, of any batch and any length") {
     LayerNorm norm;
     Linear head;
     explicit Model(Generator& random)
-        : tokens(11, 16, random), first(16, 4, random), second(16, 4, random), norm({16}), head(16, 11, random) {}
+        : tokens(11, 16, random), first(16, 4, random), second(16, 4, random), norm(16), head(16, 11, random) {}
     Tensor compute(const Tensor& x) const override {
       Tensor y = tokens(x);
       y = second(first(y, Tensor()), Tensor());
@@ -216,7 +216,7 @@ TEST_CASE("save_onnx: structs of a program are saved, its kernels are refused") 
 
 TEST_CASE("save_onnx: a model that was read is saved again") {
   Generator random(1);
-  Sequential model(Linear(4, 6, random), Tanh(), LayerNorm({6}));
+  Sequential model(Linear(4, 6, random), Tanh(), LayerNorm(6));
   Computation rows([&](const Tensor& x) { return concatenate({model(x), slice(x, -1, 0, 1)}, -1); });
   const TemporaryFolder folder;
   const OnnxSaving saving{.axes = {{"batch", "length", ""}}};
