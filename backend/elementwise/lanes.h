@@ -26,7 +26,7 @@ template <class T> struct LaneVector {
 template <class T> using LaneBits =
     std::conditional_t<sizeof(T) == 8, std::int64_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int8_t>>;
 
-/// Which of the lanes a comparison holds for.
+/// Truth values of lanes, as comparisons give them.
 template <class T> struct LanesMask {
   static constexpr std::size_t kParts = 4 * sizeof(T);
   typename LaneVector<LaneBits<T>>::type part[kParts];
