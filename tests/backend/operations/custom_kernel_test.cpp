@@ -131,6 +131,31 @@ TEST_CASE("custom kernel: what may be wrong with it is told, with its name") {
   }
 }
 
+TEST_CASE("custom kernel: loops refuse operands that do not fit") {
+  const auto error_of_loop = [](const CustomKernel::CpuFunction& function) {
+    const CustomKernel kernel("looping", {.cpu = function});
+    const Array inputs[] = {x_of({1, 2}), x_of({1, 2}), x_of({1, 2}), x_of({1, 2})};
+    return text_of([&] {
+      const Array y = run_kernel(kernel, inputs, {2}, DType::f32);
+      synchronize(cpu());
+    });
+  };
+  const auto ignore = [](const ElementRun&) {};
+  CHECK(error_of_loop([&](const CustomCall& call, const CpuThreads& threads) {
+          threads.for_each_run(call.outputs[0], call.inputs, ignore);
+        }).find("4 inputs") != std::string::npos);
+  CHECK(error_of_loop([&](const CustomCall& call, const CpuThreads& threads) {
+          const Array row = call.inputs[0].expand_dims(0);
+          threads.for_each_run(call.outputs[0], {&row, 1}, ignore);
+        }).find("[1, 2]") != std::string::npos);
+  CHECK(error_of_loop([](const CustomCall&, const CpuThreads& threads) {
+          threads.parallel_for(10, 0, [](std::int64_t, std::int64_t) {});
+        }).find("blocks of 0") != std::string::npos);
+  CHECK(text_of([] {
+          CustomKernel("own", {.others = {{DeviceKind::cpu, [](const CustomCall&, Stream&) {}}}});
+        }).find("no other") != std::string::npos);
+}
+
 TEST_CASE("custom kernel: equal are those that were copied, with equal parameters") {
   const CustomKernel::Functions functions{.cpu = [](const CustomCall&, const CpuThreads&) {}};
   const CustomKernel one("one", functions);
