@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -102,7 +103,7 @@ class TracedGraph {
  private:
   ValueId add_value(Value);
 
-  std::vector<Value> values_;
+  std::deque<Value> values_;                                    // which stay where they are when others are added
   std::map<std::pair<DType, std::uint64_t>, ValueId> numbers_;  // values by type and the number's bits
 };
 

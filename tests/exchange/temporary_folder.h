@@ -16,7 +16,7 @@ namespace tutti::testing {
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "tutti-test-XXXXXX").string();
+    std::string name = (parent / "test-folder-XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a temporary folder");
     path_ = name;
   }
