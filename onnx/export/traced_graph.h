@@ -103,7 +103,7 @@ class TracedGraph {
  private:
   ValueId add_value(Value);
 
-  std::deque<Value> values_;                                    // which stay where they are when others are added
+  std::deque<Value> values_;  // values by id; deque: they stay where they are when others are added
   std::map<std::pair<DType, std::uint64_t>, ValueId> numbers_;  // values by type and the number's bits
 };
 
