@@ -3,8 +3,8 @@
 
 namespace tutti {
 
-/// Has attention on its thread take all scores at once while it lives, not by blocks: for calls that
-/// are written down, to be done elsewhere and with other lengths (onnx/export).
+/// Has attention on its thread take all scores at once while it lives, not by blocks: for calls that are written down,
+/// to be done elsewhere and with other lengths (onnx/export).
 class WholeAttention {
  public:
   WholeAttention() noexcept;

@@ -5,8 +5,8 @@
 #include <tutti/backend/raise.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <numbers>

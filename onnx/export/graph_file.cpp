@@ -43,6 +43,7 @@ bool all_same(const std::vector<std::int64_t>& values) {
   return std::ranges::all_of(values, [&](std::int64_t value) { return value == values.front(); });
 }
 
+/// One file while it is made: its names, and what lengths it has made numbers of.
 class FileMaker {
  public:
   FileMaker(std::span<const TracedGraph> runs, const FreeLengths& lengths, const FileNames& names)
@@ -101,7 +102,7 @@ class FileMaker {
   std::map<ValueId, std::string> named_outputs_;  // names of outputs that a node makes
   std::map<std::pair<std::vector<std::int64_t>, bool>, std::string> constants_;
   std::map<std::pair<LengthFormula, bool>, std::string> made_of_lengths_;
-  std::map<std::pair<std::string, std::size_t>, std::string> lengths_names_of_values_;
+  std::map<std::pair<std::string, std::size_t>, std::string> lengths_of_values_;
   std::set<std::string> taken_;  // names of inputs, outputs and members
   std::size_t made_ = 0;
 };
@@ -299,7 +300,7 @@ std::string FileMaker::constant_numbers(const std::vector<std::int64_t>& numbers
 
 // An array of one number.
 std::string FileMaker::shape_of(const std::string& value, std::size_t axis) {
-  std::string& known = lengths_names_of_values_[{value, axis}];
+  std::string& known = lengths_of_values_[{value, axis}];
   if (!known.empty()) return known;
   known = new_name("length");
   append("Shape", {value}, {known},
@@ -350,7 +351,7 @@ std::string FileMaker::numbers_operand(std::size_t node, std::size_t operand) {
   };
   for (std::size_t i = 0; i < count; ++i)
     if (!all_same(values_of(node, operand, i))) ++varying;
-  bool is_left = is_shape;  // whether one may still be worked out
+  bool may_leave_one = is_shape;  // as -1, which ONNX works out
   for (std::size_t i = 0; i < count; ++i) {
     const std::vector<std::int64_t> values = values_of(node, operand, i);
     if (all_same(values)) {
@@ -359,13 +360,13 @@ std::string FileMaker::numbers_operand(std::size_t node, std::size_t operand) {
     }
     const auto formula = lengths_.formula(values);
     std::optional<std::string> number;
-    if (formula && !(is_left && varying == 1))
+    if (formula && !(may_leave_one && varying == 1))
       number = number_of_lengths(*formula, is_place);
     else if (is_shape && varying > 1)
       number = length_of_input(node, values);
-    if (!number && is_left) {
+    if (!number && may_leave_one) {
       constants.push_back(-1);
-      is_left = false;
+      may_leave_one = false;
       continue;
     }
     if (!number)

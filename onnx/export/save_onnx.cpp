@@ -3,7 +3,6 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/whole_attention.h>
-#include <tutti/autodiff/scope.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/exchange/files/file_descriptor.h>
@@ -21,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -321,9 +319,8 @@ void SavedModel::compare(const std::vector<Tensor>& file, const std::vector<Tens
             to_string(model[i].shape()));
     const auto fail = [&](std::size_t place, const auto& found, const auto& expected) {
       raise(
-          "[save_onnx] with {} element {} of output \"{}\" would be {} in the file, and is {} in the model: it does "
-          "not "
-          "compute the same from call to call, takes a branch, or computes by other means than operations",
+          "[save_onnx] with {} element {} of output \"{}\" would be {} in the file, and is {} in the model, which "
+          "computes something else from call to call, takes a branch, or computes by other means than operations",
           with, place, names_.outputs[i], found, expected);
     };
     if (!is_floating(dtype)) {

@@ -9,6 +9,7 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cpu/loops.h>
 
 #include <doctest/doctest.h>
 
@@ -24,19 +25,11 @@ TEST_SUITE_BEGIN("cpu");
 namespace tutti {
 namespace {
 
-using Part = std::function<void(int)>;
+using testing::backwards;
+using testing::each_on_a_thread;
+using testing::Part;
 using Mode = CpuStream::Mode;
 constexpr Mode kModes[] = {Mode::run_inline, Mode::worker};
-
-void backwards(int parts, const Part& part) {
-  for (int i = parts; i-- > 0;) part(i);
-}
-
-void each_on_a_thread(int parts, const Part& part) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < parts; ++i) threads.emplace_back([&part, i] { part(i); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// What operations whose loops are spread give, as bytes, and one after the other.
 template <class T> std::vector<std::byte> results(Device device) {

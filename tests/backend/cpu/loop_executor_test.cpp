@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/backend/cpu/loops.h>
 
 #include <doctest/doctest.h>
 
@@ -24,21 +25,10 @@ TEST_SUITE_BEGIN("cpu");
 namespace tutti {
 namespace {
 
-using Part = std::function<void(int)>;
-
-void in_order(int parts, const Part& part) {
-  for (int i = 0; i < parts; ++i) part(i);
-}
-
-void backwards(int parts, const Part& part) {
-  for (int i = parts; i-- > 0;) part(i);
-}
-
-void each_on_a_thread(int parts, const Part& part) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < parts; ++i) threads.emplace_back([&part, i] { part(i); });
-  for (std::thread& thread : threads) thread.join();
-}
+using testing::backwards;
+using testing::each_on_a_thread;
+using testing::in_order;
+using testing::Part;
 
 void have_run_by(ThreadPool& pool, int threads, CpuExecutor executor) {
   pool.run_by(std::make_unique<LoopExecutor>(cpu(3), std::move(executor)), threads);
@@ -56,22 +46,7 @@ TEST_CASE("executor: every element is visited once, in the blocks that workers t
     ThreadPool pool(1);
     have_run_by(pool, 3, executor);
     CHECK(pool.threads() == 3);
-    for (const std::int64_t count : {0, 1, 7, 8, 9, 1000}) {
-      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
-      std::mutex mutex;
-      std::set<std::pair<std::int64_t, std::int64_t>> blocks;
-      pool.parallel_for(count, 8, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
-        const std::lock_guard lock(mutex);
-        blocks.insert({begin, end});
-      });
-      for (const auto& visit : visits) CHECK(visit == 1);
-      CHECK(blocks.size() == static_cast<std::size_t>((count + 7) / 8));
-      for (const auto& [begin, end] : blocks) {
-        CHECK(begin % 8 == 0);
-        CHECK(end == std::min(count, begin + 8));
-      }
-    }
+    testing::check_blocks(pool);
   }
 }
 

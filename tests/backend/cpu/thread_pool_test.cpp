@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cpu/loops.h>
 #include <tutti/tests/no_threads.h>
 
 #include <doctest/doctest.h>
@@ -22,22 +23,7 @@ TEST_CASE("every element is visited once, in blocks that do not depend on the th
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     CHECK(pool.threads() == threads);
-    for (const std::int64_t count : {0, 1, 7, 8, 9, 1000}) {
-      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
-      std::mutex mutex;
-      std::set<std::pair<std::int64_t, std::int64_t>> blocks;
-      pool.parallel_for(count, 8, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
-        const std::lock_guard lock(mutex);
-        blocks.insert({begin, end});
-      });
-      for (const auto& visit : visits) CHECK(visit == 1);
-      CHECK(blocks.size() == static_cast<std::size_t>((count + 7) / 8));
-      for (const auto& [begin, end] : blocks) {
-        CHECK(begin % 8 == 0);
-        CHECK(end == std::min(count, begin + 8));
-      }
-    }
+    testing::check_blocks(pool);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/counting_backend.h>
 
 #include <doctest/doctest.h>
 
@@ -43,19 +44,7 @@ static_assert(std::is_abstract_v<Backend> && std::is_abstract_v<CumsumByHand> &&
 
 namespace {
 
-/// A decorator as users write it: one function.
-class CountingBackend final : public ForwardingBackend<CountingBackend> {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  std::map<std::string_view, int> calls;
-  std::int64_t written = 0;
-
-  template <class Kernel, class... Arguments> void call(Kernel, const Arguments&... arguments) {
-    ++calls[Kernel::name];
-    kernel::for_each_output<Kernel>([&](const Array& output) { written += output.size(); }, arguments...);
-    Kernel::run(inner(), arguments...);
-  }
-};
+using testing::CountingBackend;
 
 /// Which of its arrays a kernel writes to, as letters of a word.
 template <class Kernel> std::string written_of() {

@@ -9,6 +9,7 @@
 #include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/counting_backend.h>
 #include <tutti/tests/backend/devices/recording_backend.h>
 #include <tutti/tests/test_devices.h>
 
@@ -66,18 +67,7 @@ std::string text_of(const auto& work) {
   return "nothing was thrown";
 }
 
-class Counting final : public ForwardingBackend<Counting> {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  std::map<std::string_view, int> calls;
-  std::int64_t written = 0;
-
-  template <class Kernel, class... Arguments> void call(Kernel, const Arguments&... arguments) {
-    ++calls[Kernel::name];
-    kernel::for_each_output<Kernel>([&](const Array& output) { written += output.size(); }, arguments...);
-    Kernel::run(inner(), arguments...);
-  }
-};
+using testing::CountingBackend;
 
 }  // namespace
 
@@ -170,7 +160,7 @@ TEST_CASE("custom kernel: equal are those that were copied, with equal parameter
 
 TEST_CASE("custom kernel: asynchronous streams run it in the order of their work, and keep its arrays") {
   static CpuBackend inner(CpuStream::Mode::worker);
-  static const DeviceKind kind = register_backend("workers", std::make_unique<Counting>(inner));
+  static const DeviceKind kind = register_backend("workers", std::make_unique<CountingBackend>(inner));
   const Device device{kind, 0};
   std::atomic<bool> go = false;
   std::thread::id ran_on;
@@ -192,7 +182,7 @@ TEST_CASE("custom kernel: asynchronous streams run it in the order of their work
 }
 
 TEST_CASE("custom kernel: backends around a device see it; other kinds have functions of their own") {
-  auto* const counting = new Counting(backend_for(cpu()));
+  auto* const counting = new CountingBackend(backend_for(cpu()));
   const Device around{register_backend("counting custom", std::unique_ptr<Backend>(counting)), 0};
   const Array x = x_of({1, 2, 3}, around);
   const Array outputs[] = {Array::empty({3}, DType::f32, around), Array::empty({3}, DType::f32, around)};
