@@ -50,6 +50,7 @@ def fail(text):
     if wrong == "left behind":
         (pathlib.Path("/dev/shm") / "campaigns-self-test-{{}}".format(rank)).touch()
     say("error at {{}}: {{}}".format(now(), text))
+    (folder / "done{{}}".format(rank)).touch()  # who ends after an error is not who has died
     sys.exit(1)
 def state(pid):
     try:
