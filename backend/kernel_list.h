@@ -72,6 +72,19 @@ TUTTI_KERNEL(gather, (In, input), (std::size_t, axis), (In, index), (Out, output
 /// Changes what the output holds, in the order of the index, which has any strides. Narrow dtypes are added and set
 /// alone, and rounded at each addition.
 TUTTI_KERNEL(scatter, (Scatter, kind), (In, updates), (std::size_t, axis), (In, index), (InOut, output))
+/// One time step of `batch` sequences, f32 or f64. The input's part and the product, of the hidden state before with
+/// its weights, are [batch, gates hidden], the bias of the product [gates hidden] or undefined; hidden and cell [batch,
+/// hidden] are the states, the cell undefined unless there is one. The hidden state after is written to `output`, too.
+/// What the gradient wants of the step, undefined where there will be none: the blocks `kept` [batch, kept hidden] and
+/// the states before, that of a cell where there is one.
+TUTTI_KERNEL(recurrent_step, (RecurrentGates, gates), (In, input_part), (In, product), (In, bias), (InOut, hidden),
+             (InOut, cell), (Out, output), (Out, kept), (Out, hidden_before), (Out, cell_before))
+/// Its gradient, from dL/d(output): those of the input's part and of the product, undefined where it is the same, as it
+/// is but for GRU. The gradients of the states after, to the first of which dL/d(output) is added, become those of the
+/// states before, but for what comes by the product.
+TUTTI_KERNEL(recurrent_step_gradient, (RecurrentGates, gates), (In, kept), (In, hidden_before), (In, cell_before),
+             (In, gradient), (Out, input_gradient), (Out, product_gradient), (InOut, hidden_gradient),
+             (InOut, cell_gradient))
 TUTTI_KERNEL(conv2d, (const Conv2dGeometry&, geometry), (In, input), (In, weight), (Out, output))
 TUTTI_KERNEL(conv2d_input_gradient, (const Conv2dGeometry&, geometry), (In, gradient), (In, weight),
              (Out, input_gradient))

@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -102,6 +103,45 @@ struct ColumnGradients {
 ColumnGradients normalize_rows_column_gradients(const Array& input, const Array& mean, const Array& scale,
                                                 const Array& gradient, bool with_bias, const Array& weight_out = {},
                                                 const Array& bias_out = {});
+
+/// Steps of a recurrent network for sequences that lie packed: rows of step 0 first, then those of step 1, ... Step t
+/// has the first counts[t] of `batch` sequences, never more than the step before it.
+struct RecurrentSteps {
+  RecurrentGates gates = RecurrentGates::tanh;
+  std::vector<std::int64_t> counts = {};
+  bool reversed = false;  ///< taken from the last step to the first; a sequence then begins at its last
+  std::int64_t rows() const;
+};
+struct RecurrentOperands {
+  Array input_part;     ///< [rows, gates hidden]
+  Array hidden;         ///< [batch, hidden], the state before
+  Array cell;           ///< the same of an LSTM's cell; else undefined
+  Array hidden_weight;  ///< [gates hidden, hidden]
+  Array hidden_bias;    ///< [gates hidden] or undefined
+};
+struct RecurrentRun {
+  /// [rows + batch, hidden], of an LSTM [rows + 2 batch, hidden]: hidden states after each step, then those of all
+  /// sequences after their last, then the cells.
+  Array output;
+  Array kept;           ///< blocks for the gradient, as are the next two arrays; undefined unless asked for
+  Array hidden_before;  ///< [rows, hidden]
+  Array cell_before;    ///< [rows, hidden] of an LSTM
+};
+/// All steps, f32 or f64, else DTypeError: for each a product with the weight and one kernel. ShapeError for what does
+/// not fit.
+RecurrentRun recurrent_steps(const RecurrentSteps&, const RecurrentOperands&, bool keeps);
+/// The gradients that are wanted beside the input part's and the cell's, which come by themselves.
+struct RecurrentWanted {
+  bool hidden = true;
+  bool hidden_weight = true;
+  bool hidden_bias = true;
+};
+/// dL/d(operands) from dL/d(output) and what the run kept; those of operands that are undefined, or not wanted, are
+/// undefined, or anything. That of the weight is written to `weight_out` where this is defined. ShapeError for a run of
+/// other steps, or one that kept nothing.
+RecurrentOperands recurrent_steps_gradient(const RecurrentSteps&, const RecurrentOperands&, const RecurrentRun&,
+                                           const Array& gradient, const RecurrentWanted& = {},
+                                           const Array& weight_out = {});
 
 /// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its
 /// other axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.

@@ -4,8 +4,8 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/composed_calls.h>
 #include <tutti/autodiff/operations/promotion.h>
-#include <tutti/autodiff/operations/whole_attention.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/raise.h>
@@ -25,7 +25,6 @@ using elementwise::Domain;
 
 constexpr std::string_view kName = "scaled_dot_product_attention";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constinit thread_local bool takes_all = false;
 
 struct Range {
   std::int64_t begin;
@@ -350,9 +349,6 @@ Tensor grouped(const Tensor& x, std::int64_t sharing) {
 
 }  // namespace
 
-WholeAttention::WholeAttention() noexcept : previous_(std::exchange(takes_all, true)) {}
-WholeAttention::~WholeAttention() { takes_all = previous_; }
-
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionCall& call) {
   const OperationScope scope(kName, query, key, value, call.mask);
@@ -364,7 +360,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t all = std::max<std::int64_t>({1, q.length(-2), k.length(-2)});
-  const std::int64_t block = takes_all ? all : call.block > 0 ? call.block : fitting_block(q);
+  const std::int64_t block = ComposedCalls::active() ? all : call.block > 0 ? call.block : fitting_block(q);
   Attention attention{with_two_axes(call.mask),
                       call.causal,
                       call.scale.value_or(1.0 / std::sqrt(features)),

@@ -19,6 +19,9 @@ enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 /// The last step of a linear operation; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
 
+/// Kinds of recurrent networks, by what a step computes; formulas in backend/formulas/recurrent_formulas.h.
+enum class RecurrentGates : std::uint8_t { tanh, relu, lstm, gru };
+
 /// Decompositions of a matrix [rows, columns], whose parts stand one below the other in one matrix, so that a graph
 /// sees one result. k = min(rows, columns); of symmetric matrices the lower triangle is read.
 enum class Factorization : std::uint8_t {

@@ -5,24 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 namespace tutti {
-namespace {
-
-/// Parts of x of so many rows each, by halves, for the reason of `append_steps` (nn/recurrent/time_steps.h).
-void append_parts(const Tensor& x, std::span<const std::int64_t> counts, std::vector<Tensor>& parts) {
-  if (counts.size() == 1) {
-    parts.push_back(x);
-    return;
-  }
-  const std::span<const std::int64_t> first = counts.first(counts.size() / 2);
-  const std::int64_t middle = std::accumulate(first.begin(), first.end(), std::int64_t{0});
-  append_parts(slice(x, 0, 0, middle), first, parts);
-  append_parts(slice(x, 0, middle, x.length(0)), counts.subspan(first.size()), parts);
-}
-
-}  // namespace
 
 PackedSteps::PackedSteps(const std::vector<std::int64_t>& lengths, std::int64_t time, Device device)
     : time_(time), batch_(std::ssize(lengths)), order_(lengths.size()), place_(lengths.size()) {
@@ -53,12 +37,6 @@ Tensor PackedSteps::pack(const Tensor& x) const { return embedding(reshape(x, {t
 Tensor PackedSteps::unpack(const Tensor& packed) const {
   const Tensor behind = zeros({1, packed.length(1)}, {.dtype = packed.dtype(), .device = packed.device()});
   return reshape(embedding(concatenate({packed, behind}), place_of_), {time_, batch_, packed.length(1)});
-}
-
-std::vector<Tensor> PackedSteps::steps(const Tensor& packed) const {
-  std::vector<Tensor> parts;
-  append_parts(packed, counts_, parts);
-  return parts;
 }
 
 Tensor PackedSteps::in_order(const Tensor& states, const std::vector<std::int64_t>& order) const {

@@ -24,7 +24,6 @@ class PackedSteps {
 
   /// How many sequences have step 0, 1, ...: as many numbers as the longest has steps, never ascending.
   const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
-  std::vector<Tensor> steps(const Tensor& packed) const;  ///< [count, columns] of each
 
  private:
   Tensor in_order(const Tensor& states, const std::vector<std::int64_t>& order) const;

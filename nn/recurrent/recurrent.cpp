@@ -2,66 +2,28 @@
 #include <tutti/nn/recurrent.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/recurrent.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/raise.h>
 #include <tutti/nn/recurrent/packed_steps.h>
-#include <tutti/nn/recurrent/time_steps.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace tutti {
 namespace {
 
-/// One layer in one direction, over a whole sequence.
-RecurrentOutput run_direction(const RecurrentKind& kind, const RecurrentWeights& weights, const Tensor& x,
-                              RecurrentState state, bool reversed) {
-  std::vector<Tensor> steps = time_steps(linear(x, weights.input_weight, weights.input_bias));
-  if (reversed) std::ranges::reverse(steps);
-  for (Tensor& step : steps) {
-    state = kind.step(step, state, weights);
-    step = state.hidden;
-  }
-  if (reversed) std::ranges::reverse(steps);
-  return {stack(steps), std::move(state)};
-}
-
-RecurrentState rows_of(const RecurrentState& state, std::int64_t begin, std::int64_t end) {
-  const auto rows = [&](const Tensor& x) { return x.defined() ? slice(x, 0, begin, end) : x; };
-  return {rows(state.hidden), rows(state.cell)};
-}
-
-RecurrentState joined(const std::vector<RecurrentState>& parts) {
-  const auto all = [&](Tensor RecurrentState::*member) {
-    std::vector<Tensor> tensors;
-    for (const RecurrentState& part : parts) tensors.push_back(part.*member);
-    return tensors[0].defined() ? concatenate(tensors) : Tensor();
-  };
-  return parts.size() == 1 ? parts[0] : RecurrentState{all(&RecurrentState::hidden), all(&RecurrentState::cell)};
-}
-
-/// The same over packed steps: x [rows, in], states in order of length. Sequences that end, the shortest first, leave
-/// the state; where it is read from the end they enter it.
-RecurrentOutput run_packed(const PackedSteps& packed, const RecurrentKind& kind, const RecurrentWeights& weights,
-                           const Tensor& x, const RecurrentState& initial, bool reversed) {
-  std::vector<Tensor> steps = packed.steps(linear(x, weights.input_weight, weights.input_bias));
-  const std::vector<std::int64_t>& counts = packed.counts();
-  std::int64_t present = reversed ? counts.back() : counts.front();
-  RecurrentState state = rows_of(initial, 0, present);
-  std::vector<RecurrentState> ended;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::size_t t = reversed ? steps.size() - 1 - i : i;
-    if (counts[t] > present) state = joined({state, rows_of(initial, present, counts[t])});
-    if (counts[t] < present) {
-      ended.push_back(rows_of(state, counts[t], present));
-      state = rows_of(state, 0, counts[t]);
-    }
-    present = counts[t];
-    state = kind.step(steps[t], state, weights);
-    steps[t] = state.hidden;
-  }
-  ended.push_back(std::move(state));
-  std::ranges::reverse(ended);
-  return {concatenate(steps), joined(ended)};
+/// One layer in one direction: x [time, batch, in], or [rows, in] of packed steps, states in order of length.
+RecurrentOutput run_direction(const RecurrentSteps& steps, const RecurrentWeights& weights, const Tensor& x,
+                              const RecurrentState& initial) {
+  const Tensor part = linear(x, weights.input_weight, weights.input_bias);
+  RecurrentStates after = recurrent(steps, {.input_part = reshape(part, {steps.rows(), part.length(-1)}),
+                                            .hidden = initial.hidden,
+                                            .cell = initial.cell,
+                                            .hidden_weight = weights.hidden_weight,
+                                            .hidden_bias = weights.hidden_bias});
+  Shape shape = x.shape();
+  shape[shape.size() - 1] = after.outputs.length(1);
+  return {reshape(after.outputs, shape), {std::move(after.hidden), std::move(after.cell)}};
 }
 
 Tensor entry(const Tensor& states, std::int64_t i) {
@@ -96,8 +58,8 @@ RecurrentState RecurrentNetwork::check_initial(const Tensor& x, const RecurrentS
   return {checked("hidden", given.hidden), kind_->has_cell ? checked("cell", given.cell) : Tensor()};
 }
 
-template <class Run>
-RecurrentOutput RecurrentNetwork::run_layers(Tensor x, const RecurrentState& initial, const Run& run) const {
+RecurrentOutput RecurrentNetwork::run_layers(Tensor x, const RecurrentState& initial,
+                                             const std::vector<std::int64_t>& counts) const {
   const std::size_t directions = options_.bidirectional ? 2 : 1;
   std::vector<Tensor> hidden;
   std::vector<Tensor> cells;
@@ -106,8 +68,8 @@ RecurrentOutput RecurrentNetwork::run_layers(Tensor x, const RecurrentState& ini
     std::vector<Tensor> outputs;
     for (std::size_t i = begin; i < begin + directions; ++i) {
       const auto place = static_cast<std::int64_t>(i);
-      RecurrentOutput output = run(*kind_, weights[i], x,
-                                   RecurrentState{entry(initial.hidden, place), entry(initial.cell, place)}, i > begin);
+      RecurrentOutput output = run_direction({.gates = kind_->gates, .counts = counts, .reversed = i > begin},
+                                             weights[i], x, {entry(initial.hidden, place), entry(initial.cell, place)});
       outputs.push_back(std::move(output.sequence));
       hidden.push_back(std::move(output.state.hidden));
       cells.push_back(std::move(output.state.cell));
@@ -126,17 +88,19 @@ RecurrentOutput RecurrentNetwork::compute(const Tensor& input, const RecurrentSt
   const Tensor x = options_.batch_first ? transpose(input, 0, 1) : input;
   const RecurrentState initial = check_initial(x, given);
   RecurrentOutput output;
-  if (lengths.any_shorter(kind_->name, x.length(0), x.length(1))) {
-    const PackedSteps packed(lengths.values(), x.length(0), x.device());
+  const std::int64_t time = x.length(0);
+  const std::int64_t batch = x.length(1);
+  if (lengths.any_shorter(kind_->name, time, batch)) {
+    const PackedSteps packed(lengths.values(), time, x.device());
     const auto ordered = [](const RecurrentState& state, const auto& order) -> RecurrentState {
       return {order(state.hidden), state.cell.defined() ? order(state.cell) : Tensor()};
     };
     output = run_layers(packed.pack(x), ordered(initial, [&](const Tensor& s) { return packed.by_length(s); }),
-                        [&](const auto&... arguments) { return run_packed(packed, arguments...); });
+                        packed.counts());
     output.sequence = packed.unpack(output.sequence);
     output.state = ordered(output.state, [&](const Tensor& s) { return packed.as_given(s); });
   } else {
-    output = run_layers(x, initial, run_direction);
+    output = run_layers(x, initial, std::vector<std::int64_t>(static_cast<std::size_t>(time), batch));
   }
   if (options_.batch_first) output.sequence = transpose(output.sequence, 0, 1);
   return output;

@@ -2,57 +2,19 @@
 #include <tutti/nn/recurrent/recurrent_cell.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/recurrent.h>
 #include <tutti/backend/raise.h>
 #include <tutti/nn/initialize.h>
 
 #include <cmath>
+#include <utility>
 
 namespace tutti {
-namespace {
 
-Tensor hidden_part(const RecurrentState& before, const RecurrentWeights& weights) {
-  return linear(before.hidden, weights.hidden_weight, weights.hidden_bias);
-}
-
-/// `count` gates from number `first` on, of one length each.
-Tensor gates(const Tensor& all, std::int64_t hidden, std::int64_t first, std::int64_t count = 1) {
-  return slice(all, -1, first * hidden, (first + count) * hidden);
-}
-
-RecurrentState tanh_step(const Tensor& input_part, const RecurrentState& before, const RecurrentWeights& weights) {
-  return {tanh(input_part + hidden_part(before, weights)), {}};
-}
-
-RecurrentState relu_step(const Tensor& input_part, const RecurrentState& before, const RecurrentWeights& weights) {
-  return {relu(input_part + hidden_part(before, weights)), {}};
-}
-
-RecurrentState lstm_step(const Tensor& input_part, const RecurrentState& before, const RecurrentWeights& weights) {
-  const std::int64_t hidden = before.hidden.length(-1);
-  const Tensor all = input_part + hidden_part(before, weights);
-  const Tensor input_and_forget = sigmoid(gates(all, hidden, 0, 2));
-  const Tensor input = gates(input_and_forget, hidden, 0);
-  const Tensor forget = gates(input_and_forget, hidden, 1);
-  const Tensor cell = forget * before.cell + input * tanh(gates(all, hidden, 2));
-  return {sigmoid(gates(all, hidden, 3)) * tanh(cell), cell};
-}
-
-RecurrentState gru_step(const Tensor& input_part, const RecurrentState& before, const RecurrentWeights& weights) {
-  const std::int64_t hidden = before.hidden.length(-1);
-  const Tensor from_hidden = hidden_part(before, weights);
-  const Tensor reset_and_update = sigmoid(gates(input_part, hidden, 0, 2) + gates(from_hidden, hidden, 0, 2));
-  const Tensor reset = gates(reset_and_update, hidden, 0);
-  const Tensor update = gates(reset_and_update, hidden, 1);
-  const Tensor fresh = tanh(gates(input_part, hidden, 2) + reset * gates(from_hidden, hidden, 2));
-  return {fresh + update * (before.hidden - fresh), {}};
-}
-
-}  // namespace
-
-const RecurrentKind kTanhNetwork{"RNN", 1, false, tanh_step};
-const RecurrentKind kReluNetwork{"RNN", 1, false, relu_step};
-const RecurrentKind kLstmNetwork{"LSTM", 4, true, lstm_step};
-const RecurrentKind kGruNetwork{"GRU", 3, false, gru_step};
+const RecurrentKind kTanhNetwork{"RNN", RecurrentGates::tanh, 1, false};
+const RecurrentKind kReluNetwork{"RNN", RecurrentGates::relu, 1, false};
+const RecurrentKind kLstmNetwork{"LSTM", RecurrentGates::lstm, 4, true};
+const RecurrentKind kGruNetwork{"GRU", RecurrentGates::gru, 3, false};
 
 RecurrentWeights recurrent_weights(const RecurrentKind& kind, std::int64_t in, std::int64_t hidden,
                                    Generator& generator, const RecurrentCellOptions& options) {
@@ -66,7 +28,7 @@ RecurrentWeights recurrent_weights(const RecurrentKind& kind, std::int64_t in, s
     fill_uniform(tensor, generator, -bound, bound);
     return tensor;
   };
-  const std::int64_t rows = kind.gates * hidden;
+  const std::int64_t rows = kind.gate_count * hidden;
   RecurrentWeights weights{parameter({rows, in}), parameter({rows, hidden}), {}, {}};
   if (options.bias) {
     weights.input_bias = parameter({rows});
@@ -89,9 +51,14 @@ RecurrentState RecurrentCell::compute(const Tensor& x, const RecurrentState& bef
   };
   if (!kind_->has_cell && before.cell.defined())
     raise<ShapeError>("[{}Cell] has no cell state, but one is given", kind_->name);
-  return kind_->step(linear(x, weights.input_weight, weights.input_bias),
-                     {state("hidden", before.hidden), kind_->has_cell ? state("cell", before.cell) : Tensor()},
-                     weights);
+  RecurrentStates after = recurrent({.gates = kind_->gates, .counts = {x.length(0)}},
+                                    {.input_part = linear(x, weights.input_weight, weights.input_bias),
+                                     .hidden = state("hidden", before.hidden),
+                                     .cell = kind_->has_cell ? state("cell", before.cell) : Tensor(),
+                                     .hidden_weight = weights.hidden_weight,
+                                     .hidden_bias = weights.hidden_bias});
+  if (!kind_->has_cell) return {std::move(after.hidden), {}};
+  return {std::move(after.hidden), concatenate({after.cell})};  // memory of its own: a program may write to either
 }
 
 void RecurrentCell::visit(MemberVisitor& visitor) {

@@ -4,6 +4,7 @@
 // One time step of a recurrent network. Formulas, names and the order of gates are PyTorch's; formulas and sources
 // stand at the constants of each kind.
 
+#include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/layer.h>
 
@@ -28,16 +29,12 @@ struct RecurrentWeights {
   Tensor hidden_bias;    ///< "bias_hh" [gates * hidden]; undefined without bias
 };
 
-/// The state after a step, from x W_ih^T + b_ih [batch, gates * hidden], which networks compute for all steps at once.
-using RecurrentStep = RecurrentState (*)(const Tensor& input_part, const RecurrentState& before,
-                                         const RecurrentWeights&);
-
 /// Properties that tell one kind of recurrent network from another.
 struct RecurrentKind {
   std::string_view name;
-  std::int64_t gates;
+  RecurrentGates gates;
+  std::int64_t gate_count;
   bool has_cell;
-  RecurrentStep step;
 };
 
 /// h' = tanh(x W_ih^T + b_ih + h W_hh^T + b_hh), or ReLU in place of tanh: Elman, "Finding Structure in Time" (1990).

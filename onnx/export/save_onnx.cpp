@@ -2,7 +2,7 @@
 #include <tutti/onnx/save_onnx.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/operations/whole_attention.h>
+#include <tutti/autodiff/operations/composed_calls.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/exchange/files/file_descriptor.h>
@@ -260,7 +260,7 @@ TracedGraph SavedModel::graph_with(const std::vector<std::int64_t>& lengths) con
   std::vector<Tensor> outputs;
   {
     const Inference inference;
-    const WholeAttention whole;
+    const ComposedCalls composed;
     const onnx::TraceScope scope(inputs.front().array().device(), nodes, memory);
     outputs = outputs_of(inputs);
   }

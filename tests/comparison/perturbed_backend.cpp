@@ -26,6 +26,7 @@ template <> inline constexpr std::size_t kKinds<ArgReduction> = 2;
 template <> inline constexpr std::size_t kKinds<Scatter> = 5;
 template <> inline constexpr std::size_t kKinds<SoftmaxKind> = 2;
 template <> inline constexpr std::size_t kKinds<LinearActivation> = 3;
+template <> inline constexpr std::size_t kKinds<RecurrentGates> = 4;
 template <> inline constexpr std::size_t kKinds<Factorization> = 6;
 template <> inline constexpr std::size_t kKinds<FourierTransform> = 3;
 template <> inline constexpr std::size_t kKinds<RandomCall> = 3;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/calls/operand_checks.h>
+#include <tutti/backend/formulas/recurrent_formulas.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
+#include <tutti/backend/registry.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kName = "recurrent_steps";
+
+/// What the gates say of shapes.
+struct Form {
+  std::int64_t gates;
+  std::int64_t kept;
+  bool has_cell;
+  bool has_own_products;  // the gradient of a product is another than the input part's
+
+  explicit Form(RecurrentGates kind) {
+    checks::require_enumerator(kName, "RecurrentGates", kind, RecurrentGates::gru);
+    recurrent_formulas::visit(kind, [&]<class Step>(Step) {
+      gates = Step::kGates;
+      kept = Step::kKept;
+      has_cell = Step::kHasCell;
+    });
+    has_own_products = kind == RecurrentGates::gru;
+  }
+};
+
+void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {
+  const Form form(steps.gates);
+  checks::require_defined(kName, operands.hidden);
+  checks::require_floating(kName, operands.hidden);
+  if (is_narrow(operands.hidden.dtype()))
+    raise<DTypeError>("[{}] {}: f32 and f64 alone have this", kName, checks::describe(operands.hidden));
+  checks::require_rank(kName, "the hidden state", operands.hidden, 2);
+  const std::int64_t batch = operands.hidden.length(0);
+  const std::int64_t hidden = operands.hidden.length(1);
+  const auto require = [&](std::string_view what, const Array& array, const Shape& shape) {
+    checks::require_alike(kName, operands.hidden, array);
+    checks::require_shape(kName, what, array, shape);
+  };
+  require("the input's part", operands.input_part, {steps.rows(), form.gates * hidden});
+  require("the weight", operands.hidden_weight, {form.gates * hidden, hidden});
+  if (form.has_cell) require("the cell state", operands.cell, {batch, hidden});
+  if (operands.hidden_bias.defined()) require("the bias", operands.hidden_bias, {form.gates * hidden});
+  if (!std::ranges::is_sorted(steps.counts, std::greater()) ||
+      (!steps.counts.empty() && (steps.counts.front() > batch || steps.counts.back() < 0)))
+    raise<ShapeError>("[{}] counts of sequences, of {}, must descend", kName, batch);
+}
+
+Array rows(const Array& array, std::int64_t begin, std::int64_t count) {
+  return array.defined() ? array.slice(0, begin, begin + count) : array;
+}
+
+Array contiguous_if_defined(const Array& array) { return array.defined() ? array.contiguous() : array; }
+
+/// The weight as each step's product takes it, without a copy in each.
+Array matrix(const Array& weight) {
+  return weight.is_contiguous() || weight.transpose().is_contiguous() ? weight : weight.copy();
+}
+
+/// Calls `f(first row, count)` for each step that has elements, in the order in which they are taken; `backwards`: from
+/// the last that was taken.
+template <class F> void for_each_step(const RecurrentSteps& steps, std::int64_t hidden, bool backwards, const F& f) {
+  const bool from_end = steps.reversed != backwards;
+  std::int64_t row = from_end ? steps.rows() : 0;
+  const auto take = [&](std::int64_t count) {
+    if (from_end) row -= count;
+    if (count > 0 && hidden > 0) f(row, count);
+    if (!from_end) row += count;
+  };
+  if (from_end)
+    std::for_each(steps.counts.rbegin(), steps.counts.rend(), take);
+  else
+    std::ranges::for_each(steps.counts, take);
+}
+
+}  // namespace
+
+std::int64_t RecurrentSteps::rows() const { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
+
+RecurrentRun recurrent_steps(const RecurrentSteps& steps, const RecurrentOperands& operands, bool keeps) {
+  check(steps, operands);
+  const Form form(steps.gates);
+  const std::int64_t batch = operands.hidden.length(0);
+  const std::int64_t length = operands.hidden.length(1);
+  const std::int64_t all = steps.rows();
+  const auto made = [&](std::int64_t count, std::int64_t columns) {
+    return Array::empty({count, columns}, operands.hidden.dtype(), operands.hidden.device());
+  };
+  RecurrentRun run;
+  run.output = made(all + (form.has_cell ? 2 : 1) * batch, length);
+  if (keeps) {
+    run.kept = made(all, form.kept * length);
+    run.hidden_before = made(all, length);
+    if (form.has_cell) run.cell_before = made(all, length);
+  }
+  Array hidden = rows(run.output, all, batch);
+  hidden.copy_from(operands.hidden);
+  Array cell = form.has_cell ? rows(run.output, all + batch, batch) : Array();
+  if (form.has_cell) cell.copy_from(operands.cell);
+  const Array input = operands.input_part.contiguous();
+  const Array bias = contiguous_if_defined(operands.hidden_bias);
+  const Array weight = matrix(operands.hidden_weight).transpose();
+  const Array products = made(batch, form.gates * length);
+  Backend& backend = backend_for(run.output.device());
+  for_each_step(steps, length, false, [&](std::int64_t row, std::int64_t count) {
+    const Array state = rows(hidden, 0, count);
+    const Array product = rows(products, 0, count);
+    matmul(state, weight, product);
+    backend.recurrent_step(steps.gates, rows(input, row, count), product, bias, state, rows(cell, 0, count),
+                           rows(run.output, row, count), rows(run.kept, row, count),
+                           rows(run.hidden_before, row, count), rows(run.cell_before, row, count));
+  });
+  return run;
+}
+
+RecurrentOperands recurrent_steps_gradient(const RecurrentSteps& steps, const RecurrentOperands& operands,
+                                           const RecurrentRun& run, const Array& gradient,
+                                           const RecurrentWanted& wanted, const Array& weight_out) {
+  check(steps, operands);
+  const Form form(steps.gates);
+  const std::int64_t batch = operands.hidden.length(0);
+  const std::int64_t length = operands.hidden.length(1);
+  const std::int64_t all = steps.rows();
+  const auto require = [&](std::string_view what, const Array& array, std::int64_t count, std::int64_t columns) {
+    checks::require_alike(kName, operands.hidden, array);
+    checks::require_shape(kName, what, array, {count, columns});
+  };
+  require("the gradient", gradient, all + (form.has_cell ? 2 : 1) * batch, length);
+  require("what the run kept", run.kept, all, form.kept * length);
+  require("the hidden states before", run.hidden_before, all, length);
+  if (form.has_cell) require("the cells before", run.cell_before, all, length);
+  const auto made = [&](std::int64_t count, std::int64_t columns) {
+    return Array::empty({count, columns}, gradient.dtype(), gradient.device());
+  };
+  RecurrentOperands result;
+  result.hidden = rows(gradient, all, batch).copy();
+  if (form.has_cell) result.cell = rows(gradient, all + batch, batch).copy();
+  result.input_part = made(all, form.gates * length);
+  const Array own_products = form.has_own_products ? made(all, form.gates * length) : Array();
+  const Array& products = form.has_own_products ? own_products : result.input_part;
+  const Array given = gradient.contiguous();
+  const Array weight = matrix(operands.hidden_weight);
+  const Array passed = form.has_own_products ? made(batch, length) : Array();
+  Backend& backend = backend_for(gradient.device());
+  std::int64_t left = all;
+  for_each_step(steps, length, true, [&](std::int64_t row, std::int64_t count) {
+    const Array hidden = rows(result.hidden, 0, count);
+    backend.recurrent_step_gradient(steps.gates, rows(run.kept, row, count), rows(run.hidden_before, row, count),
+                                    rows(run.cell_before, row, count), rows(given, row, count),
+                                    rows(result.input_part, row, count), rows(own_products, row, count), hidden,
+                                    rows(result.cell, 0, count));
+    left -= count;
+    if (left == 0 && !wanted.hidden) return;
+    if (!form.has_own_products) {  // all of the gradient comes by the product
+      matmul(rows(products, row, count), weight, hidden);
+      return;
+    }
+    const Array by_product = rows(passed, 0, count);
+    matmul(rows(products, row, count), weight, by_product);
+    const Array terms[] = {hidden, by_product};
+    backend.elementwise(elementwise::make_call(elementwise::Add{}, ElementwiseCall::Part::value), terms, hidden);
+  });
+  if (wanted.hidden_weight) result.hidden_weight = matmul(products.transpose(), run.hidden_before, weight_out);
+  const std::int64_t by_rows[] = {0};
+  if (operands.hidden_bias.defined() && wanted.hidden_bias) result.hidden_bias = sum(products, by_rows);
+  return result;
+}
+
+}  // namespace tutti
