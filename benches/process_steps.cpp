@@ -8,27 +8,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <string_view>
 
 using namespace tutti;
 using namespace tutti::bench;
-
-namespace {
-
-const Workload* workload_of(std::string_view name) {
-  for (const Workload* each : {&kTinyMlp, &kSmallMlp, &kLargeMlp, &kGpt})
-    if (name == each->name) return each;
-  return nullptr;
-}
-
-}  // namespace
 
 int main(int count, char** words) {
   const Workload* const workload = count == 4 ? workload_of(words[1]) : nullptr;
   const int local = count == 4 ? std::atoi(words[2]) : 0;
   const int steps = count == 4 ? std::atoi(words[3]) : 0;
   if (workload == nullptr || local < 1 || steps < 1) {
-    std::cerr << "usage: process_steps mlp_4x8_10|mlp_784_512_512_10|mlp_784_4x1024_10|gpt_4x128 DEVICES STEPS\n";
+    std::cerr << "usage: process_steps MODEL DEVICES STEPS; models are those of benches/models.h\n";
     return 2;
   }
   ProcessGroup processes = ProcessGroup::from_environment();

@@ -40,9 +40,10 @@ class Gpt2 {
  private:
   std::int64_t context() const { return small_ ? 16 : text::kGpt2.context; }
   std::int64_t vocabulary() const { return small_ ? 96 : text::kGpt2.vocabulary; }
-  FlatGpt made() {
-    if (!small_) return FlatGpt(text::kGpt2, random_);
-    return FlatGpt({.vocabulary = vocabulary(), .context = context(), .tied = true, .deviation = 0.02}, random_);
+  Flat<text::Gpt> made() {
+    if (!small_) return Flat<text::Gpt>(text::kGpt2, random_);
+    return Flat<text::Gpt>({.vocabulary = vocabulary(), .context = context(), .tied = true, .deviation = 0.02},
+                           random_);
   }
   Tensor drawn(const Shape& shape) {
     return Tensor(random_.uniform(shape, DType::f32, options_.device, 0, static_cast<double>(vocabulary())))
@@ -57,7 +58,7 @@ class Gpt2 {
   bool small_;  // of a rehearsal
   DType dtype_;
   Generator random_;
-  FlatGpt model_;
+  Flat<text::Gpt> model_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor tokens_;
   Tensor targets_;
