@@ -26,6 +26,7 @@
 #include <tutti/nn/activation.h>
 #include <tutti/nn/adaptive_pooling.h>
 #include <tutti/nn/attention.h>
+#include <tutti/nn/captured_forward.h>
 #include <tutti/nn/conv1d.h>
 #include <tutti/nn/conv2d.h>
 #include <tutti/nn/conv3d.h>

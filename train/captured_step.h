@@ -2,10 +2,9 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/nn/captured/capture_options.h>
 #include <tutti/nn/module.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -18,15 +17,7 @@ namespace tutti {
 class CapturedRun;
 class Step;
 
-struct CapturedStepOptions {
-  std::size_t most_captures = 8;  ///< kept at a time, one for each sort of batch; the one not used for longest goes
-  /// Most replays between two checks, for which the step is captured once more to see that it still does the same:
-  /// after 1 replay, then after 2 more, 4 more and so on, twice as many each time, at most so many; 0: never.
-  std::int64_t check_every = 1000;
-  /// Makes each segment of a replay one graph on devices that have graphs (CUDA), but for random numbers, linear
-  /// algebra and Fourier transforms. false: replays launch every kernel.
-  bool device_graphs = true;
-};
+using CapturedStepOptions = CaptureOptions;
 
 /// Forward and backward of a training step that are captured once and then replayed: the kernels alone, in the same
 /// order on memory that is planned ahead, without tensors, graph or checks of shapes. Bitwise the same as calling the
@@ -87,14 +78,7 @@ class CapturedStep {
   /// as at the beginning of an epoch.
   void check_soon();
 
-  struct Report {
-    std::int64_t eager = 0;     ///< steps run as they are
-    std::int64_t captured = 0;  ///< steps run captured
-    std::int64_t replayed = 0;
-    std::size_t memory = 0;  ///< bytes that captures hold, without parameters and gradients
-    std::size_t graphs = 0;  ///< graphs of the device that replays launch (CapturedStepOptions::device_graphs)
-    std::string reason;      ///< why the last step that was not replayed was not
-  };
+  using Report = CaptureReport;
   Report report() const;
 
  private:

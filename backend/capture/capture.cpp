@@ -87,10 +87,12 @@ std::size_t Capture::memory_bytes() const {
 }
 std::size_t Capture::live_storages() const { return static_cast<std::size_t>(memory_.use_count()) - 1; }
 
+bool Capture::owns(const Array& array) const { return array.size() == 0 || memory_->holds(array.storage()->data()); }
+
 TapeOperand Capture::operand(const Array& array, bool written) {
   if (!array.defined()) return {};
   const std::byte* base = array.storage()->data();
-  const bool own = array.size() == 0 || memory_->holds(base);
+  const bool own = owns(array);
   if (!own && std::ranges::find(trusted_, array.storage().get()) == trusted_.end())
     kept_.try_emplace(base, array.storage());
   TapeOperand operand{unowned(array), {!own, 0, array.offset()}};

@@ -48,6 +48,7 @@ class Capture {
 
   /// Memory from outside that is in use at its address whenever the tape is run: not kept alive by the capture.
   void trust(const Array& array) { trusted_.push_back(array.storage().get()); }
+  bool owns(const Array&) const;  ///< it lies in memory of the capture's own
   /// The operand as the tape keeps it. `written`: what it held before does not matter.
   TapeOperand operand(const Array&, bool written = false);
   void note_written(const Array&);

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/onnx/operators/operator_call.h>
 
+#include <tutti/backend/capture/capture.h>
 #include <tutti/backend/raise.h>
 
 #include <map>
+#include <optional>
 
 namespace tutti::onnx {
+
+Array on_host(const Tensor& x, DType dtype) {
+  std::optional<CaptureSuspension> off;
+  if (const Capture* capture = active_capture(); capture != nullptr && !capture->owns(x.array())) off.emplace();
+  return x.array().to(cpu()).cast(dtype);
+}
 
 const Tensor& OperatorCall::in(std::size_t input) const {
   if (!has(input)) refuse(fmt::format("input {} is missing", input));
@@ -15,13 +23,13 @@ const Tensor& OperatorCall::in(std::size_t input) const {
 Integers OperatorCall::values(std::size_t input) const {
   const Tensor& x = in(input);
   if (is_floating(x.dtype())) refuse(fmt::format("input {} has to be integers", input));
-  return x.to(cpu()).cast(DType::i64).to_vector<std::int64_t>();
+  return on_host(x, DType::i64).to_vector<std::int64_t>();
 }
 
 double OperatorCall::value(std::size_t input) const {
   const Tensor& x = in(input);
   if (x.size() != 1) refuse(fmt::format("input {} has to be one number", input));
-  return x.to(cpu()).cast(DType::f64).to_vector<double>()[0];
+  return on_host(x, DType::f64).to_vector<double>()[0];
 }
 
 const Attribute* OperatorCall::find(std::string_view name) const {

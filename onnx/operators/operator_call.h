@@ -63,6 +63,10 @@ class OperatorCall {
   mutable std::uint64_t asked_ = 0;  // attributes, by bits
 };
 
+/// Its values, which decide how an operator works. A capture reads those of memory that is not its own, as the model's
+/// constants, which are the same in every run; what the inputs make is a CaptureError.
+Array on_host(const Tensor& x, DType);
+
 /// A constant without axes, on x's device; of x's type, if no other is given.
 Tensor scalar_like(const Tensor& x, double value);
 Tensor scalar_like(const Tensor& x, std::int64_t value, DType dtype);

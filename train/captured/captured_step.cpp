@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/captured_step.h>
 
-#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
+#include <tutti/nn/captured/capture_cache.h>
 #include <tutti/train/captured/captured_run.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti {
 namespace {
-
-/// What tells batches apart before anything was captured.
-using BatchForm = std::vector<std::pair<Shape, DType>>;
-
-BatchForm form_of(std::span<const Tensor> batch) {
-  BatchForm form;
-  for (const Tensor& tensor : batch) form.emplace_back(tensor.shape(), tensor.dtype());
-  return form;
-}
 
 /// Memory of its own for the gradient of a parameter that is in no group, so that it is at the same address in every
 /// step. Only while the step runs is it where autodiff wants the gradient.
@@ -96,8 +86,7 @@ NamedTensors members_of(Module& model) {
 class CapturedStep::State {
  public:
   State(Module& model, Function function, CapturedStepOptions options)
-      : members_(members_of(model)), function_(std::move(function)), options_(options) {
-    if (options_.check_every < 0) raise<Error>("[captured step] check_every is {}: below 0", options_.check_every);
+      : members_(members_of(model)), function_(std::move(function)), runs_(kStepWords, options) {
     for (const auto& [name, tensor] : members_) places_.emplace_back(tensor);
   }
 
@@ -105,38 +94,43 @@ class CapturedStep::State {
     check(batch, step);
     const BackwardOptions unobserved;
     const double weight = step != nullptr ? step->root_weight() : weight_of(unobserved);
-    const StepCall call{batch, step, weight, scale, &members_};
+    const Call call{{batch, step, weight, scale, &members_}, function_, runs_.options().device_graphs};
     const OfferedPlaces places(places_);
-    drop_outdated(call);
-    if (call.weight * call.scale == 0.0) return run_eagerly(call, "its weight is 0: there is nothing to compute");
-    if (CapturedRun* run = find(call)) return run->confirmed && !check_due(*run) ? replay(*run, call) : confirm(call);
-    if (BatchForm form = form_of(batch); std::ranges::find(seen_, form) == seen_.end()) {
-      seen_.push_back(std::move(form));
-      return run_eagerly(call, "the first batch of these shapes");
-    }
-    return capture(call);
+    runs_.drop_outdated(call);
+    if (weight * scale == 0.0) return runs_.run_eagerly(call, "its weight is 0: there is nothing to compute");
+    return runs_.take(call);
   }
 
-  void invalidate(std::string reason) {
-    runs_.clear();
-    report_.reason = std::move(reason);
-  }
-
-  void check_soon() {
-    for (const auto& run : runs_)
-      if (run->replayed >= kReplaysBeforeCheckSoon) run->check_after = run->replayed;
-  }
-
-  Report report() const {
-    Report report = report_;
-    for (const auto& run : runs_) {
-      report.memory += run->memory_bytes();
-      report.graphs += run->graphs();
-    }
-    return report;
-  }
+  CaptureCache<CapturedRun>& runs() { return runs_; }
+  const CaptureCache<CapturedRun>& runs() const { return runs_; }
 
  private:
+  /// A step as CaptureCache takes it.
+  struct Call {
+    StepCall step;
+    const Function& function;
+    bool device_graphs;
+
+    std::span<const Tensor> batch() const { return step.batch; }
+    std::string outdated(const CapturedRun& run) const { return run.outdated(step); }
+    std::string misfit(const CapturedRun& run) const { return run.misfit(step); }
+    std::string difference(const CapturedRun& a, const CapturedRun& b) const { return a.difference(b); }
+    std::unique_ptr<CapturedRun> capture() const {
+      return std::make_unique<CapturedRun>(step, function, device_graphs);
+    }
+    std::vector<Tensor> replay(CapturedRun& run) const { return run.replay(step); }
+    std::vector<Tensor> run() const {
+      std::vector<Tensor> results = function(step.batch);
+      if (results.empty()) raise<CaptureError>("[captured step] the function returned nothing: its loss is missing");
+      if (step.step != nullptr)
+        step.step->backward_async(results.front());
+      else
+        backward(results.front(), {.scale = step.scale});
+      for (Tensor& result : results) result = result.detach();
+      return results;
+    }
+  };
+
   Device device() const { return members_.front().second.device(); }
 
   void check(std::span<const Tensor> batch, const Step* step) const {
@@ -152,90 +146,10 @@ class CapturedStep::State {
     }
   }
 
-  void drop_outdated(const StepCall& call) {
-    std::erase_if(runs_, [&](const auto& run) {
-      std::string why = run->outdated(call);
-      if (why.empty()) return false;
-      report_.reason = std::move(why);
-      return true;
-    });
-  }
-
-  // The last used is first.
-  CapturedRun* find(const StepCall& call) {
-    std::string nearest;
-    for (auto run = runs_.begin(); run != runs_.end(); ++run) {
-      std::string why = (*run)->misfit(call);
-      if (why.empty()) {
-        std::rotate(runs_.begin(), run, run + 1);
-        return runs_.front().get();
-      }
-      if (nearest.empty()) nearest = std::move(why);
-    }
-    if (!nearest.empty()) report_.reason = std::move(nearest);
-    return nullptr;
-  }
-
-  std::vector<Tensor> run_eagerly(const StepCall& call, const char* reason) {
-    report_.reason = reason;
-    ++report_.eager;
-    std::vector<Tensor> results = function_(call.batch);
-    if (results.empty()) raise<CaptureError>("[captured step] the function returned nothing: its loss is missing");
-    if (call.step != nullptr)
-      call.step->backward_async(results.front());
-    else
-      backward(results.front(), {.scale = call.scale});
-    for (Tensor& result : results) result = result.detach();
-    return results;
-  }
-
-  std::vector<Tensor> capture(const StepCall& call) {
-    ++report_.captured;
-    runs_.insert(runs_.begin(), std::make_unique<CapturedRun>(call, function_, options_.device_graphs));
-    if (runs_.size() > std::max<std::size_t>(1, options_.most_captures)) runs_.pop_back();
-    return runs_.front()->take_first_outputs();
-  }
-
-  bool check_due(const CapturedRun& run) const { return options_.check_every > 0 && run.replayed >= run.check_after; }
-
-  // Once more, to see whether it does the same again.
-  std::vector<Tensor> confirm(const StepCall& call) {
-    auto before = std::move(runs_.front());
-    runs_.erase(runs_.begin());
-    std::vector<Tensor> results = capture(call);
-    if (const std::string parted = before->difference(*runs_.front()); !parted.empty()) {
-      runs_.erase(runs_.begin());
-      if (before->confirmed)
-        raise<CaptureError>(
-            "[captured step] it does something else than in the {} steps before, which were replayed: {}. Call "
-            "invalidate() where it changes, or make what changes an input, as a tensor",
-            before->replayed, parted);
-      raise<CaptureError>(
-          "[captured step] it does not do the same each time: {}. What changes from step to step must be among its "
-          "inputs, as a tensor",
-          parted);
-    }
-    if (before->confirmed) {  // its graphs are made
-      before->check_after = std::min(2 * std::exchange(before->replayed, 0), options_.check_every);
-      runs_.front() = std::move(before);
-    }
-    runs_.front()->confirmed = true;
-    report_.reason = "captured once more, to see that it does the same";
-    return results;
-  }
-
-  std::vector<Tensor> replay(CapturedRun& run, const StepCall& call) {
-    ++report_.replayed;
-    return run.replay(call);
-  }
-
   NamedTensors members_;
   Function function_;
-  CapturedStepOptions options_;
   std::vector<GradientPlace> places_;
-  std::vector<BatchForm> seen_;
-  std::vector<std::unique_ptr<CapturedRun>> runs_;
-  Report report_;
+  CaptureCache<CapturedRun> runs_;
 };
 
 CapturedStep::CapturedStep(Module& model, Function function, CapturedStepOptions options)
@@ -257,8 +171,8 @@ std::vector<Tensor> CapturedStep::run_async(std::span<const Tensor> batch, Step&
   return state_->take(batch, &step);
 }
 
-void CapturedStep::check_soon() { state_->check_soon(); }
-void CapturedStep::invalidate(std::string reason) { state_->invalidate(std::move(reason)); }
-CapturedStep::Report CapturedStep::report() const { return state_->report(); }
+void CapturedStep::check_soon() { state_->runs().check_soon(kReplaysBeforeCheckSoon); }
+void CapturedStep::invalidate(std::string reason) { state_->runs().invalidate(std::move(reason)); }
+CapturedStep::Report CapturedStep::report() const { return state_->runs().report(); }
 
 }  // namespace tutti

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/nn/captured_forward.h>
+
+#include <tutti/backend/raise.h>
+#include <tutti/nn/captured/capture_cache.h>
+
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr CaptureWords kWords{"captured forward", "call"};
+
+class ForwardRun : public CapturedCall {
+ public:
+  ForwardRun(std::span<const Tensor> inputs, const NamedTensors& members, const CapturedForward::Function& function,
+             bool device_graphs)
+      : CapturedCall(kWords, inputs.front().device(), members, device_graphs) {
+    record(inputs, function);
+    capture_.draws().end();
+    refuse_kept_tensors();
+  }
+
+  using CapturedCall::other_calls;
+  using CapturedCall::other_inputs;
+  using CapturedCall::outdated;
+  std::vector<Tensor> replay(std::span<const Tensor> inputs) {
+    begin_replay(inputs);
+    capture_.run(0, capture_.tape().size());
+    return outputs();
+  }
+
+ private:
+  void record(std::span<const Tensor> inputs, const CapturedForward::Function& function) {
+    std::vector<Tensor> results;
+    {
+      const CaptureScope capturing(capture_);
+      results = function(take_inputs(inputs));
+    }
+    take_outputs(results);
+  }
+};
+
+}  // namespace
+
+class CapturedForward::State {
+ public:
+  State(Module& model, Function function, const CaptureOptions& options)
+      : members_(model.named_members()), function_(std::move(function)), runs_(kWords, options) {}
+
+  std::vector<Tensor> take(std::span<const Tensor> inputs) {
+    check(inputs);
+    const Inference inference;
+    const Call call{inputs, members_, function_, runs_.options().device_graphs};
+    runs_.drop_outdated(call);
+    return runs_.take(call);
+  }
+
+  CaptureCache<ForwardRun>& runs() { return runs_; }
+
+ private:
+  /// A call as CaptureCache takes it.
+  struct Call {
+    std::span<const Tensor> inputs;
+    const NamedTensors& members;
+    const Function& function;
+    bool device_graphs;
+
+    std::span<const Tensor> batch() const { return inputs; }
+    std::string outdated(const ForwardRun& run) const { return run.outdated(members); }
+    std::string misfit(const ForwardRun& run) const { return run.other_inputs(inputs); }
+    std::string difference(const ForwardRun& a, const ForwardRun& b) const { return a.other_calls(b); }
+    std::unique_ptr<ForwardRun> capture() const {
+      return std::make_unique<ForwardRun>(inputs, members, function, device_graphs);
+    }
+    std::vector<Tensor> replay(ForwardRun& run) const { return run.replay(inputs); }
+    std::vector<Tensor> run() const { return function(inputs); }
+  };
+
+  void check(std::span<const Tensor> inputs) const {
+    if (inputs.empty()) raise<CaptureError>("[captured forward] called without inputs");
+    const Device device = inputs.front().device();
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+      if (inputs[i].device() != device)
+        raise<CaptureError>("[captured forward] input {} is on {}, the first on {}", i, to_string(inputs[i].device()),
+                            to_string(device));
+    for (const auto& [name, tensor] : members_)
+      if (tensor.device() != device)
+        raise<CaptureError>("[captured forward] \"{}\" is on {}, the inputs on {}", name, to_string(tensor.device()),
+                            to_string(device));
+  }
+
+  NamedTensors members_;
+  Function function_;
+  CaptureCache<ForwardRun> runs_;
+};
+
+CapturedForward::CapturedForward(Layer& model, CaptureOptions options)
+    : CapturedForward(
+          model, [&model](std::span<const Tensor> inputs) { return std::vector{model(inputs.front())}; }, options) {}
+CapturedForward::CapturedForward(Module& model, Function function, CaptureOptions options)
+    : state_(std::make_unique<State>(model, std::move(function), options)) {}
+CapturedForward::~CapturedForward() = default;
+CapturedForward::CapturedForward(CapturedForward&&) noexcept = default;
+
+std::vector<Tensor> CapturedForward::operator()(std::span<const Tensor> inputs) { return state_->take(inputs); }
+
+Tensor CapturedForward::operator()(const Tensor& x) {
+  std::vector<Tensor> outputs = state_->take({&x, 1});
+  if (outputs.empty()) raise<CaptureError>("[captured forward] the function returned nothing");
+  return std::move(outputs.front());
+}
+
+void CapturedForward::invalidate(std::string reason) { state_->runs().invalidate(std::move(reason)); }
+CaptureReport CapturedForward::report() const { return state_->runs().report(); }
+
+}  // namespace tutti

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/nn/captured_forward.h>
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/nn/initialize.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/normalization.h>
+#include <tutti/nn/recurrent.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/nn/transformer.h>
+#include <tutti/tests/test_devices.h>
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+namespace tutti {
+namespace {
+
+Tensor drawn(Generator& random, const Shape& shape) { return Tensor(random.normal(shape, DType::f32, test_device())); }
+
+/// Calls it with inputs of these shapes in turn, beside the model itself.
+void check_same(Layer& model, const std::vector<Shape>& shapes, int calls) {
+  Generator random(7);
+  CapturedForward forward(model, {.check_every = 4});
+  for (int i = 0; i < calls; ++i)
+    for (const Shape& shape : shapes) {
+      const Tensor x = drawn(random, shape);
+      const Inference inference;
+      const std::vector<float> expected = model(x).to_vector<float>();
+      CHECK(forward(x).to_vector<float>() == expected);
+    }
+  const CaptureReport report = forward.report();
+  const auto sorts = static_cast<std::int64_t>(shapes.size());
+  CHECK(report.eager == sorts);
+  CHECK(report.captured >= 2 * sorts);
+  CHECK(report.replayed >= sorts * (calls - 6));
+  CHECK(report.memory > 0);
+}
+
+struct Recurrent : Layer {
+  explicit Recurrent(Generator& random)
+      : lstm(5, 7, random, {.layers = 2, .bidirectional = true}), head(14, 3, random) {}
+  Tensor compute(const Tensor& x) const override { return head(lstm(x).sequence); }
+  void visit(MemberVisitor& v) override {
+    v.module("lstm", lstm);
+    v.module("head", head);
+  }
+  LSTM lstm;
+  Linear head;
+};
+
+struct Attending : Layer {
+  explicit Attending(Generator& random) : block(8, 2, random, {.causal = true}) {}
+  Tensor compute(const Tensor& x) const override { return block(x); }
+  void visit(MemberVisitor& v) override { v.module("block", block); }
+  TransformerBlock block;
+};
+
+struct Switched : Layer {
+  explicit Switched(Generator& random) : linear(3, 2, random) {}
+  Tensor compute(const Tensor& x) const override {
+    const Tensor y = linear(x);
+    if (reads && y.sum().item<float>() == 17) return x;
+    if (keeps) kept = y * 2;
+    return squares ? square(y) : y;
+  }
+  void visit(MemberVisitor& v) override { v.module("linear", linear); }
+  Linear linear;
+  bool squares = false;
+  bool reads = false;
+  bool keeps = false;
+  mutable Tensor kept;
+};
+
+}  // namespace
+
+TEST_CASE("captured forward: replays are the model itself, of several shapes") {
+  Generator random(1);
+  Sequential mlp(Linear(6, 8, random), ReLU(), Linear(8, 2, random));
+  mlp.detach_members_to(test_device());
+  check_same(mlp, {{4, 6}, {1, 6}}, 12);
+  Sequential normed(Linear(6, 8, random), BatchNorm(8), Dropout(0.5, random), Linear(8, 2, random));
+  normed.detach_members_to(test_device());
+  normed.eval();
+  check_same(normed, {{4, 6}}, 12);
+  Attending block(random);
+  block.detach_members_to(test_device());
+  check_same(block, {{2, 5, 8}}, 12);
+  Recurrent recurrent(random);
+  recurrent.detach_members_to(test_device());
+  check_same(recurrent, {{6, 2, 5}, {3, 1, 5}}, 12);
+}
+
+TEST_CASE("captured forward: outputs are the caller's, and no gradient is recorded") {
+  Generator random(2);
+  Sequential mlp(Linear(6, 8, random), ReLU(), Linear(8, 2, random));
+  mlp.detach_members_to(test_device());
+  CapturedForward forward(mlp);
+  std::vector<std::vector<float>> values;
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 8; ++i) {
+    kept.push_back(forward(drawn(random, {3, 6})));
+    CHECK_FALSE(kept.back().requires_grad());
+    values.push_back(kept.back().to_vector<float>());
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) CHECK(kept[i].to_vector<float>() == values[i]);
+  CHECK(forward.report().replayed > 0);
+}
+
+TEST_CASE("captured forward: parameters written in place are seen; another array is another capture") {
+  Generator random(3);
+  Switched model(random);
+  model.detach_members_to(test_device());
+  CapturedForward forward(model, {.check_every = 0});
+  const Tensor x = drawn(random, {4, 3});
+  const auto check = [&] {
+    const Inference inference;
+    CHECK(forward(x).to_vector<float>() == model(x).to_vector<float>());
+  };
+  for (int i = 0; i < 5; ++i) check();
+  {
+    const NoGrad off;
+    fill_constant(model.linear.weight, 0.25);
+  }
+  check();
+  CHECK(forward.report().captured == 2);
+  CHECK(forward.report().replayed == 3);
+  model.linear.weight.set_array(Array::full({2, 3}, 0.5, DType::f32, test_device()));
+  check();
+  CHECK(forward.report().reason == "\"linear.weight\" was given another array");
+  check();
+  check();
+  CHECK(forward.report().captured == 4);
+}
+
+TEST_CASE("captured forward: another branch is found at a check, or told by invalidate") {
+  Generator random(4);
+  Switched model(random);
+  model.detach_members_to(test_device());
+  const Tensor x = drawn(random, {4, 3});
+  {
+    CapturedForward forward(model);
+    for (int i = 0; i < 4; ++i) forward(x);
+    model.squares = true;
+    CHECK_THROWS_WITH_AS(forward(x), doctest::Contains("[captured forward] it does something else than in the 1 calls"),
+                         CaptureError);
+  }
+  CapturedForward forward(model);
+  for (int i = 0; i < 4; ++i) forward(x);
+  model.squares = false;
+  forward.invalidate("linear from here on");
+  const Inference inference;
+  CHECK(forward(x).to_vector<float>() == model(x).to_vector<float>());
+}
+
+TEST_CASE("captured forward: what cannot be replayed is named") {
+  Generator random(5);
+  Switched model(random);
+  model.detach_members_to(test_device());
+  const Tensor x = drawn(random, {4, 3});
+  CHECK_THROWS_WITH_AS(CapturedForward(model, {.check_every = -1}), doctest::Contains("[captured forward] check_every"),
+                       Error);
+  CapturedForward forward(model);
+  CHECK_THROWS_WITH_AS(forward(std::span<const Tensor>()), doctest::Contains("without inputs"), CaptureError);
+  model.reads = true;
+  forward(x);
+  CHECK_THROWS_WITH_AS(forward(x), doctest::Contains("on the host"), CaptureError);
+  model.reads = false;
+  model.keeps = true;
+  CHECK_THROWS_WITH_AS(forward(x), doctest::Contains("1 tensors that the call made are kept"), CaptureError);
+  model.keeps = false;
+  model.kept = {};
+  for (int i = 0; i < 4; ++i) forward(x);
+  CHECK(forward.report().replayed == 1);
+}
+
+TEST_CASE("captured forward: several inputs and outputs, random numbers as the model draws them") {
+  Generator weights(6);
+  Switched model(weights);
+  model.detach_members_to(test_device());
+  Generator own(8);
+  Generator other(8);
+  const auto with = [&](Generator& random) {
+    return [&](std::span<const Tensor> in) {
+      const Tensor y = model(in[0]) + in[1];
+      return std::vector{y * drawn(random, {4, 2}), y};
+    };
+  };
+  CapturedForward forward(model, with(own));
+  const auto plain = with(other);
+  Generator random(9);
+  for (int i = 0; i < 9; ++i) {
+    const Tensor inputs[] = {drawn(random, {4, 3}), drawn(random, {2})};
+    const Inference inference;
+    const std::vector<Tensor> found = forward(inputs);
+    const std::vector<Tensor> expected = plain(inputs);
+    REQUIRE(found.size() == 2);
+    for (std::size_t j = 0; j < 2; ++j) CHECK(found[j].to_vector<float>() == expected[j].to_vector<float>());
+  }
+  CHECK(forward.report().replayed > 0);
+}
+
+TEST_CASE("captured forward: threads share the weights, each with captures of its own" *
+          doctest::skip(test_device().kind != DeviceKind::cpu)) {
+  Generator random(10);
+  Recurrent model(random);
+  const Tensor x = drawn(random, {6, 2, 5});
+  std::vector<float> expected;
+  {
+    const Inference inference;
+    expected = model(x).to_vector<float>();
+  }
+  int wrong[3] = {};
+  std::vector<std::thread> threads;
+  for (int& count : wrong)
+    threads.emplace_back([&] {
+      CapturedForward forward(model);
+      for (int i = 0; i < 40; ++i) count += forward(x).to_vector<float>() == expected ? 0 : 1;
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) CHECK(count == 0);
+}
+
+}  // namespace tutti
