@@ -13,20 +13,23 @@
 
 namespace tutti {
 
-/// A model under Inference that is captured once for each shape of its inputs and then replayed: the kernels alone, in
-/// the same order on memory that is planned ahead, without tensors or checks of shapes. Bitwise the same as calling it.
+/// Replays of a model under Inference, captured once for each shape of its inputs: the kernels alone, in the same order
+/// on memory that is planned ahead, without tensors or checks of shapes. The bits are those of calling it with
+/// contiguous inputs.
 ///
 ///   CapturedForward forward(model);
 ///   const Tensor y = forward(x);
 ///
 /// The first inputs of each shape are run eagerly, the second and third captured; only if both did the same are the
-/// fourth replayed. CaptureError where a call cannot be replayed: it reads values on the host, takes them from there,
-/// keeps tensors that it made, works on a second device, or did something else the second time. What changes later on
-/// the host, unseen by devices (`model.train()`), is for `invalidate`; without it, CaptureError at the next check
-/// (CaptureOptions::check_every). Parameters may be written to in place; one that is given another array leads to
-/// another capture.
+/// fourth replayed. Inputs are copied, and outputs are the caller's. CaptureError where a call cannot be replayed: it
+/// reads values on the host, takes them from there, keeps tensors that it made or was given, works on a second device,
+/// or did something else the second time. What changes later on the host, unseen by devices (`model.train()`), is for
+/// `invalidate`; without it, CaptureError at the next check (CaptureOptions::check_every). Hooks do not run in replays.
+/// Parameters may be written to in place; other members of the model, another array of one, or another Autocast lead to
+/// another capture. Called while another one captures, it is a part of that. With more sorts of inputs in turn than
+/// CaptureOptions::most_captures each is captured anew, which takes longer than to run it: pad them to fewer lengths.
 ///
-/// One thread at a time: several have one each, and share the model's weights. Outputs are the caller's.
+/// One thread at a time: several have one each, and share the model's weights.
 class CapturedForward {
  public:
   /// Makes the outputs of the inputs.
@@ -34,8 +37,8 @@ class CapturedForward {
 
   /// Calls a model with one input and one output, which outlives this.
   explicit CapturedForward(Layer& model, CaptureOptions options = {});
-  /// Calls a function that uses the members of `model`; other tensors that it uses must stay what they are. Error for
-  /// `check_every` below 0.
+  /// Calls a function that uses the members of `model`, which outlives this; other tensors that it uses must stay what
+  /// they are. Error for `check_every` below 0.
   CapturedForward(Module& model, Function function, CaptureOptions options = {});
   ~CapturedForward();
   CapturedForward(CapturedForward&&) noexcept;

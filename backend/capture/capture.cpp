@@ -87,12 +87,15 @@ std::size_t Capture::memory_bytes() const {
 }
 std::size_t Capture::live_storages() const { return static_cast<std::size_t>(memory_.use_count()) - 1; }
 
-bool Capture::owns(const Array& array) const { return array.size() == 0 || memory_->holds(array.storage()->data()); }
+bool Capture::is_constant(const Array& array) const {
+  const std::byte* base = array.storage()->data();
+  return array.size() == 0 || (!memory_->holds(base) && !written_.contains(base));
+}
 
 TapeOperand Capture::operand(const Array& array, bool written) {
   if (!array.defined()) return {};
   const std::byte* base = array.storage()->data();
-  const bool own = owns(array);
+  const bool own = array.size() == 0 || memory_->holds(base);
   if (!own && std::ranges::find(trusted_, array.storage().get()) == trusted_.end())
     kept_.try_emplace(base, array.storage());
   TapeOperand operand{unowned(array), {!own, 0, array.offset()}};

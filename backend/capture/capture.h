@@ -48,7 +48,8 @@ class Capture {
 
   /// Memory from outside that is in use at its address whenever the tape is run: not kept alive by the capture.
   void trust(const Array& array) { trusted_.push_back(array.storage().get()); }
-  bool owns(const Array&) const;  ///< it lies in memory of the capture's own
+  /// True for memory from outside that nothing captured has written to: what it holds is the same in every run.
+  bool is_constant(const Array&) const;
   /// The operand as the tape keeps it. `written`: what it held before does not matter.
   TapeOperand operand(const Array&, bool written = false);
   void note_written(const Array&);

@@ -86,7 +86,7 @@ def main():
                 plain, replayed, peer = [], [], []
                 for _ in range(options.rounds):
                     done = subprocess.run([str(options.bench.resolve()), path, str(runs), *map(str, shape)],
-                                          capture_output=True, text=True, check=True)
+                                          stdout=subprocess.PIPE, text=True, check=True)
                     row = json.loads(done.stdout)
                     plain.append(row["plain_us"])
                     replayed.append(row["replayed_us"])

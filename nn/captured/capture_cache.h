@@ -48,6 +48,7 @@ template <class Run> class CaptureCache {
     BatchForm form;
     for (const Tensor& tensor : call.batch()) form.emplace_back(tensor.shape(), tensor.dtype());
     if (std::ranges::find(seen_, form) != seen_.end()) return capture(call);
+    if (seen_.size() == kMostForms) seen_.erase(seen_.begin());
     seen_.push_back(std::move(form));
     return run_eagerly(call, "the first batch of these shapes");
   }
@@ -77,6 +78,8 @@ template <class Run> class CaptureCache {
   }
 
  private:
+  static constexpr std::size_t kMostForms = 1024;
+
   /// The shapes and types that tell batches apart before anything was captured.
   using BatchForm = std::vector<std::pair<Shape, DType>>;
 

@@ -87,6 +87,13 @@ void CapturedCall::refuse_kept_tensors() const {
         words_.name, live - inputs_.size(), words_.call);
 }
 
+void CapturedCall::refuse_kept_inputs() const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].storage().use_count() > 1)
+      raise<CaptureError>("[{}] input {} is kept beyond the {}, and replays would write to it", words_.name, i,
+                          words_.call);
+}
+
 std::string CapturedCall::outdated(const NamedTensors& members) const {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const auto& [name, tensor] = members[i];

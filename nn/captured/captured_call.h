@@ -44,6 +44,7 @@ class CapturedCall {
   void take_outputs(const std::vector<Tensor>&);  ///< CaptureError for one on another device
   /// CaptureError for tensors that the call made and that are still there. Waits for the device.
   void refuse_kept_tensors() const;
+  void refuse_kept_inputs() const;                          ///< the same for the inputs, after that
   std::string other_inputs(std::span<const Tensor>) const;  ///< why these are others; empty: they are not
   std::string outdated(const NamedTensors& members) const;  ///< why no call can be the same any more; empty: it can
   std::string other_calls(const CapturedCall&) const;       ///< empty: both did the same

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/captured_forward.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/backend/raise.h>
 #include <tutti/nn/captured/capture_cache.h>
 
@@ -15,15 +16,21 @@ class ForwardRun : public CapturedCall {
  public:
   ForwardRun(std::span<const Tensor> inputs, const NamedTensors& members, const CapturedForward::Function& function,
              bool device_graphs)
-      : CapturedCall(kWords, inputs.front().device(), members, device_graphs) {
+      : CapturedCall(kWords, inputs.front().device(), members, device_graphs), autocast_(autocast_dtype()) {
     record(inputs, function);
     capture_.draws().end();
     refuse_kept_tensors();
+    refuse_kept_inputs();
   }
 
   using CapturedCall::other_calls;
-  using CapturedCall::other_inputs;
   using CapturedCall::outdated;
+  std::string misfit(std::span<const Tensor> inputs) const {
+    if (autocast_dtype() != autocast_)
+      return fmt::format("an Autocast to {}, captured with one to {}", to_string(autocast_dtype()),
+                         to_string(autocast_));
+    return other_inputs(inputs);
+  }
   std::vector<Tensor> replay(std::span<const Tensor> inputs) {
     begin_replay(inputs);
     capture_.run(0, capture_.tape().size());
@@ -39,18 +46,39 @@ class ForwardRun : public CapturedCall {
     }
     take_outputs(results);
   }
+
+  DType autocast_;
 };
+
+/// Tells members of a model from others that took their places, in order of declaration.
+class MemberIdentities : public MemberVisitor {
+ public:
+  explicit MemberIdentities(Module& model) { model.visit(*this); }
+  void parameter(std::string_view, Tensor& tensor) override { found_.push_back(tensor.identity()); }
+  void buffer(std::string_view, Tensor& tensor) override { found_.push_back(tensor.identity()); }
+  void module(std::string_view, Module& part) override { part.visit(*this); }
+  bool operator==(const MemberIdentities& other) const { return found_ == other.found_; }
+
+ private:
+  std::vector<const void*> found_;
+};
+
+Tensor copy_of(const Tensor& x) { return Tensor(x.array().copy()); }
 
 }  // namespace
 
 class CapturedForward::State {
  public:
   State(Module& model, Function function, const CaptureOptions& options)
-      : members_(model.named_members()), function_(std::move(function)), runs_(kWords, options) {}
+      : model_(model), function_(std::move(function)), runs_(kWords, options), identities_(model) {
+    members_ = model.named_members();
+  }
 
   std::vector<Tensor> take(std::span<const Tensor> inputs) {
-    check(inputs);
     const Inference inference;
+    if (active_capture() != nullptr) return function_(inputs);  // within another capture it is a part of that
+    look_at_members();
+    check(inputs);
     const Call call{inputs, members_, function_, runs_.options().device_graphs};
     runs_.drop_outdated(call);
     return runs_.take(call);
@@ -68,14 +96,29 @@ class CapturedForward::State {
 
     std::span<const Tensor> batch() const { return inputs; }
     std::string outdated(const ForwardRun& run) const { return run.outdated(members); }
-    std::string misfit(const ForwardRun& run) const { return run.other_inputs(inputs); }
+    std::string misfit(const ForwardRun& run) const { return run.misfit(inputs); }
     std::string difference(const ForwardRun& a, const ForwardRun& b) const { return a.other_calls(b); }
     std::unique_ptr<ForwardRun> capture() const {
       return std::make_unique<ForwardRun>(inputs, members, function, device_graphs);
     }
     std::vector<Tensor> replay(ForwardRun& run) const { return run.replay(inputs); }
-    std::vector<Tensor> run() const { return function(inputs); }
+    // On copies, as a capture sees them: results that are views of the inputs, or of weights, are copied as well.
+    std::vector<Tensor> run() const {
+      std::vector<Tensor> copies;
+      for (const Tensor& input : inputs) copies.push_back(copy_of(input));
+      std::vector<Tensor> results = function(copies);
+      for (Tensor& result : results) result = copy_of(result);
+      return results;
+    }
   };
+
+  void look_at_members() {
+    MemberIdentities now(model_);
+    if (now == identities_) return;
+    identities_ = std::move(now);
+    members_ = model_.named_members();
+    runs_.invalidate("members of the model are others");
+  }
 
   void check(std::span<const Tensor> inputs) const {
     if (inputs.empty()) raise<CaptureError>("[captured forward] called without inputs");
@@ -90,14 +133,23 @@ class CapturedForward::State {
                             to_string(device));
   }
 
-  NamedTensors members_;
+  Module& model_;
   Function function_;
   CaptureCache<ForwardRun> runs_;
+  MemberIdentities identities_;
+  NamedTensors members_;
 };
 
 CapturedForward::CapturedForward(Layer& model, CaptureOptions options)
     : CapturedForward(
-          model, [&model](std::span<const Tensor> inputs) { return std::vector{model(inputs.front())}; }, options) {}
+          model,
+          [&model](std::span<const Tensor> inputs) {
+            if (inputs.size() != 1)
+              raise<CaptureError>("[captured forward] the model takes one input, not {}: give a function",
+                                  inputs.size());
+            return std::vector{model(inputs.front())};
+          },
+          options) {}
 CapturedForward::CapturedForward(Module& model, Function function, CaptureOptions options)
     : state_(std::make_unique<State>(model, std::move(function), options)) {}
 CapturedForward::~CapturedForward() = default;

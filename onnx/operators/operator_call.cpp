@@ -9,11 +9,18 @@
 
 namespace tutti::onnx {
 
-Array on_host(const Tensor& x, DType dtype) {
+namespace {
+
+/// Lets a capture have values read that are the same in every run; others are refused there.
+template <class T> std::vector<T> values_on_host(const Tensor& x, DType dtype) {
   std::optional<CaptureSuspension> off;
-  if (const Capture* capture = active_capture(); capture != nullptr && !capture->owns(x.array())) off.emplace();
-  return x.array().to(cpu()).cast(dtype);
+  if (const Capture* capture = active_capture(); capture != nullptr && capture->is_constant(x.array())) off.emplace();
+  return x.array().to(cpu()).cast(dtype).to_vector<T>();
 }
+
+}  // namespace
+
+std::vector<double> host_numbers(const Tensor& x) { return values_on_host<double>(x, DType::f64); }
 
 const Tensor& OperatorCall::in(std::size_t input) const {
   if (!has(input)) refuse(fmt::format("input {} is missing", input));
@@ -23,13 +30,13 @@ const Tensor& OperatorCall::in(std::size_t input) const {
 Integers OperatorCall::values(std::size_t input) const {
   const Tensor& x = in(input);
   if (is_floating(x.dtype())) refuse(fmt::format("input {} has to be integers", input));
-  return on_host(x, DType::i64).to_vector<std::int64_t>();
+  return values_on_host<std::int64_t>(x, DType::i64);
 }
 
 double OperatorCall::value(std::size_t input) const {
   const Tensor& x = in(input);
   if (x.size() != 1) refuse(fmt::format("input {} has to be one number", input));
-  return on_host(x, DType::f64).to_vector<double>()[0];
+  return host_numbers(x)[0];
 }
 
 const Attribute* OperatorCall::find(std::string_view name) const {

@@ -63,9 +63,9 @@ class OperatorCall {
   mutable std::uint64_t asked_ = 0;  // attributes, by bits
 };
 
-/// Its values, which decide how an operator works. A capture reads those of memory that is not its own, as the model's
-/// constants, which are the same in every run; what the inputs make is a CaptureError.
-Array on_host(const Tensor& x, DType);
+/// Its values, which say how an operator works. While it is captured, CaptureError unless they are constants of the
+/// model: what is computed, of constants too, is none.
+std::vector<double> host_numbers(const Tensor& x);
 
 /// A constant without axes, on x's device; of x's type, if no other is given.
 Tensor scalar_like(const Tensor& x, double value);

@@ -53,7 +53,7 @@ std::vector<ResizedAxis> resized_axes(const Call& call, std::size_t scales_input
   const bool has_sizes = !is_upsample && call.has(sizes_input) && call.in(sizes_input).size() > 0;
   const Integers sizes = has_sizes ? call.values(sizes_input) : Integers();
   std::vector<double> factors = is_upsample && call.opset() < 9 ? call.numbers("scales") : std::vector<double>();
-  if (!has_sizes && factors.empty()) factors = on_host(call.in(scales_input), DType::f64).to_vector<double>();
+  if (!has_sizes && factors.empty()) factors = host_numbers(call.in(scales_input));
   const auto axes = call.integers("axes");
   const std::size_t told = has_sizes ? sizes.size() : factors.size();
   if (told != (axes ? axes->size() : x.rank())) call.refuse("scales or sizes are not one for each axis");

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/nn/captured_forward.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/error_text.h>
@@ -52,6 +53,34 @@ TEST_CASE("onnx: a layer of a file computes, says what it takes, and shows its w
   CHECK(members[0].first == "weight");
   CHECK(members[1].first == "bias");
   CHECK(!members[0].second.requires_grad());
+}
+
+TEST_CASE("onnx: a model is captured and replayed; shapes that are inputs are no constants") {
+  const TemporaryFolder folder;
+  const auto graph = [](bool is_input) {
+    Graph made{.nodes = {node("Reshape", {"x", "shape"}, {"r"}), node("MatMul", {"r", "weight"}, {"y"})},
+               .initializers = {tensor("weight", {3, 2}, {1, 2, 3, 4, 5, 6})},
+               .inputs = {value("x", {2, 6})},
+               .outputs = {value("y", {4, 2})}};
+    if (is_input)
+      made.inputs.push_back(value("shape", {2}, 7));
+    else
+      made.initializers.push_back(tensor("shape", {2}, 7, raw(std::vector<std::int64_t>{4, 3})));
+    return made;
+  };
+  const auto input = [](double first) { return reshape(arange(12).to(DType::f32) + first, {2, 6}); };
+  OnnxModel model(written(folder, model_bytes(graph(false))));
+  CapturedForward forward(model);
+  for (int i = 0; i < 8; ++i) {
+    const Inference inference;
+    CHECK(forward(input(i)).to_vector<float>() == model(input(i)).to_vector<float>());
+  }
+  CHECK(forward.report().replayed >= 4);
+  OnnxModel dependent(written(folder, model_bytes(graph(true))));
+  CapturedForward refused(dependent, [&](std::span<const Tensor> in) { return dependent.run(in); });
+  const Tensor shape(Array::from(std::vector<std::int64_t>{4, 3}, {2}));
+  refused({input(0), shape});
+  CHECK_THROWS_WITH_AS(refused({input(0), shape}), doctest::Contains("on the host"), CaptureError);
 }
 
 TEST_CASE("onnx: lengths of one name are one length") {

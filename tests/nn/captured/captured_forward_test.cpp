@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/captured_forward.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/activation.h>
@@ -137,6 +138,72 @@ TEST_CASE("captured forward: parameters written in place are seen; another array
   CHECK(forward.report().captured == 4);
 }
 
+TEST_CASE("captured forward: members that are others, and another Autocast, lead to another capture") {
+  Generator random(11);
+  Switched model(random);
+  model.detach_members_to(test_device());
+  CapturedForward forward(model, {.check_every = 0});
+  const Tensor x = drawn(random, {4, 3});
+  const auto check = [&] {
+    const Inference inference;
+    const Tensor y = forward(x);
+    const Tensor expected = model(x);
+    CHECK(y.dtype() == expected.dtype());
+    CHECK(cast(y, DType::f32).to_vector<float>() == cast(expected, DType::f32).to_vector<float>());
+  };
+  for (int i = 0; i < 5; ++i) check();
+  model.linear = Linear(3, 2, random);
+  model.detach_members_to(test_device());
+  check();
+  CHECK(forward.report().reason == "members of the model are others");
+  for (int i = 0; i < 3; ++i) check();
+  const std::int64_t replayed = forward.report().replayed;
+  {
+    const Autocast narrow(DType::bf16);
+    for (int i = 0; i < 4; ++i) check();
+  }
+  CHECK(forward.report().replayed > replayed);
+  check();
+}
+
+TEST_CASE("captured forward: within another capture it is a part of that") {
+  Generator random(12);
+  Switched inner(random);
+  inner.detach_members_to(test_device());
+  CapturedForward teacher(inner);
+  Generator data(13);
+  for (int i = 0; i < 5; ++i) teacher(drawn(data, {4, 3}));
+  CHECK(teacher.report().replayed > 0);
+  CapturedForward outer(inner, [&](std::span<const Tensor> in) { return std::vector{teacher(in[0]) * 2}; });
+  for (int i = 0; i < 8; ++i) {
+    const Tensor x = drawn(data, {4, 3});
+    const Inference inference;
+    CHECK(outer(x).to_vector<float>() == (inner(x) * 2).to_vector<float>());
+  }
+  CHECK(outer.report().replayed > 0);
+}
+
+TEST_CASE("captured forward: inputs are copies, and what views them or weights is the caller's own") {
+  Generator random(14);
+  Switched model(random);
+  model.detach_members_to(test_device());
+  CapturedForward forward(model, [&](std::span<const Tensor> in) {
+    in[0].add_(1);
+    return std::vector{in[0], transpose(model.linear.weight), model(in[0])};
+  });
+  const Tensor x = transpose(drawn(random, {3, 4}));
+  const std::vector<float> before = x.to_vector<float>();
+  const std::vector<float> weight = model.linear.weight.to_vector<float>();
+  const std::vector<float> shifted = (x + 1).to_vector<float>();
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<Tensor> outputs = forward({x});
+    CHECK(outputs[0].to_vector<float>() == shifted);
+    for (const Tensor& output : outputs) output.fill_(0);
+    CHECK(x.to_vector<float>() == before);
+    CHECK(model.linear.weight.to_vector<float>() == weight);
+  }
+}
+
 TEST_CASE("captured forward: another branch is found at a check, or told by invalidate") {
   Generator random(4);
   Switched model(random);
@@ -174,8 +241,16 @@ TEST_CASE("captured forward: what cannot be replayed is named") {
   CHECK_THROWS_WITH_AS(forward(x), doctest::Contains("1 tensors that the call made are kept"), CaptureError);
   model.keeps = false;
   model.kept = {};
+  CHECK_THROWS_WITH_AS(forward({x, x}), doctest::Contains("one input, not 2"), CaptureError);
   for (int i = 0; i < 4; ++i) forward(x);
   CHECK(forward.report().replayed == 1);
+  Tensor held;
+  CapturedForward holding(model, [&](std::span<const Tensor> in) {
+    held = in[0];
+    return std::vector{model(in[0])};
+  });
+  holding(x);
+  CHECK_THROWS_WITH_AS(holding(x), doctest::Contains("input 0 is kept beyond the call"), CaptureError);
 }
 
 TEST_CASE("captured forward: several inputs and outputs, random numbers as the model draws them") {
@@ -208,18 +283,23 @@ TEST_CASE("captured forward: threads share the weights, each with captures of it
           doctest::skip(test_device().kind != DeviceKind::cpu)) {
   Generator random(10);
   Recurrent model(random);
-  const Tensor x = drawn(random, {6, 2, 5});
-  std::vector<float> expected;
-  {
-    const Inference inference;
-    expected = model(x).to_vector<float>();
-  }
+  // Each thread has inputs of its own, another one in each call.
+  constexpr int kCalls = 40;
+  std::vector<Tensor> inputs[3];
+  std::vector<std::vector<float>> expected[3];
+  for (std::size_t i = 0; i < 3; ++i)
+    for (int call = 0; call < kCalls; ++call) {
+      const Inference inference;
+      inputs[i].push_back(drawn(random, {6, 2, 5}));
+      expected[i].push_back(model(inputs[i].back()).to_vector<float>());
+    }
   int wrong[3] = {};
   std::vector<std::thread> threads;
-  for (int& count : wrong)
-    threads.emplace_back([&] {
+  for (std::size_t i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
       CapturedForward forward(model);
-      for (int i = 0; i < 40; ++i) count += forward(x).to_vector<float>() == expected ? 0 : 1;
+      for (std::size_t call = 0; call < kCalls; ++call)
+        wrong[i] += forward(inputs[i][call]).to_vector<float>() == expected[i][call] ? 0 : 1;
     });
   for (std::thread& thread : threads) thread.join();
   for (const int count : wrong) CHECK(count == 0);

@@ -213,6 +213,16 @@ TEST_CASE("recurrent networks: a sequence in two parts is the sequence") {
   check_close({second.sequence.to_vector<double>()}, {slice(whole.sequence, 0, 3, 8).to_vector<double>()});
 }
 
+TEST_CASE("recurrent cells: a program may write to one state of a step and differentiate by the other") {
+  Generator random(6);
+  LSTMCell cell(kIn, kHidden, random, {.dtype = DType::f64, .device = test_device()});
+  const RecurrentState after = cell(spread({2, kIn}, 1));
+  const Tensor loss = sum(square(after.cell));
+  after.hidden.detach().fill_(0);
+  CHECK_NOTHROW(backward(loss));
+  CHECK(cell.weights.input_weight.grad().defined());
+}
+
 TEST_CASE("recurrent cells are the steps of a network") {
   Generator random(5);
   const RecurrentCellOptions chosen{.dtype = DType::f64, .device = test_device()};

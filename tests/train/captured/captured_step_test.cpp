@@ -16,6 +16,7 @@
 #include <tutti/nn/loss.h>
 #include <tutti/nn/normalization.h>
 #include <tutti/nn/pooling.h>
+#include <tutti/nn/recurrent.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/sgd.h>
 
@@ -126,6 +127,30 @@ const Problem kLeNet{[](Generator& random) {
                        return Batch{normal(random, {size, 1, 8, 8}), classes(random, {size}, 10)};
                      }};
 
+/// Sequences of 5 steps to a class, read by a GRU in both directions and an LSTM.
+struct SequenceReader : Module {
+  GRU first;
+  LSTM second;
+  Linear output;
+
+  explicit SequenceReader(Generator& random)
+      : first(6, 5, random, {.bidirectional = true}), second(10, 7, random), output(7, 4, random) {}
+  Tensor forward(const Tensor& x) const {
+    return output(squeeze(second(first(transpose(x, 0, 1)).sequence).state.hidden, {0}));
+  }
+  void visit(MemberVisitor& v) override {
+    v.module("first", first);
+    v.module("second", second);
+    v.module("output", output);
+  }
+};
+
+const Problem kSequences{[](Generator& random) { return std::make_unique<SequenceReader>(random); },
+                         &classified<SequenceReader>,
+                         [](Generator& random, std::int64_t size) {
+                           return Batch{normal(random, {size, 5, 6}), classes(random, {size}, 4)};
+                         }};
+
 /// Words to the next word, with dropout on attention weights too.
 struct SmallTransformer : Module {
   Embedding words;
@@ -206,6 +231,7 @@ void check_refused(CapturedStep& step, const Batch& batch, const char* part) {
 TEST_CASE("captured step: an MLP with dropout trains as it does eagerly") { check_same(kMlp); }
 TEST_CASE("captured step: a LeNet with running statistics trains as it does eagerly") { check_same(kLeNet); }
 TEST_CASE("captured step: a transformer with dropout trains as it does eagerly") { check_same(kTransformer); }
+TEST_CASE("captured step: recurrent networks train as they do eagerly") { check_same(kSequences); }
 TEST_CASE("captured step: a checkpoint's second run drops what its first did") { check_same(kCheckpointed); }
 TEST_CASE("captured step: micro-batches accumulate as they do eagerly") { check_same(kMlp, 3); }
 
