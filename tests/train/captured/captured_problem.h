@@ -18,7 +18,7 @@
 
 namespace tutti::testing {
 
-using Batch = std::vector<Tensor>;
+using TensorBatch = std::vector<Tensor>;
 
 inline std::vector<float> values_of(Module& model) {
   std::vector<float> all;
@@ -44,7 +44,7 @@ inline Tensor classes(Generator& random, const Shape& shape, std::uint64_t below
 struct Problem {
   std::function<std::unique_ptr<Module>(Generator&)> make;
   std::function<Tensor(Module&, std::span<const Tensor>)> loss;
-  std::function<Batch(Generator&, std::int64_t)> batch;
+  std::function<TensorBatch(Generator&, std::int64_t)> batch;
 };
 
 struct Trained {
@@ -64,7 +64,7 @@ inline Trained train(const Problem& problem, bool captured, int micro = 1) {
   Trained result;
   for (int i = 0; i < 50; ++i) {
     for (int m = 0; m < micro; ++m) {
-      const Batch batch = problem.batch(data, i % 7 == 6 ? 3 : 8);
+      const TensorBatch batch = problem.batch(data, i % 7 == 6 ? 3 : 8);
       Tensor loss;
       if (captured) {
         loss = step(batch).front();

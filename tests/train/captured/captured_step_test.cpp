@@ -42,7 +42,7 @@ const Problem kMlp{[](Generator& random) {
                    },
                    &classified<Sequential>,
                    [](Generator& random, std::int64_t size) {
-                     return Batch{normal(random, {size, 6}), classes(random, {size}, 4)};
+                     return TensorBatch{normal(random, {size, 6}), classes(random, {size}, 4)};
                    }};
 
 const Problem kLeNet{[](Generator& random) {
@@ -53,7 +53,7 @@ const Problem kLeNet{[](Generator& random) {
                      },
                      &classified<Sequential>,
                      [](Generator& random, std::int64_t size) {
-                       return Batch{normal(random, {size, 1, 8, 8}), classes(random, {size}, 10)};
+                       return TensorBatch{normal(random, {size, 1, 8, 8}), classes(random, {size}, 10)};
                      }};
 
 /// Sequences of 5 steps to a class, read by a GRU in both directions and an LSTM.
@@ -77,7 +77,7 @@ struct SequenceReader : Module {
 const Problem kSequences{[](Generator& random) { return std::make_unique<SequenceReader>(random); },
                          &classified<SequenceReader>,
                          [](Generator& random, std::int64_t size) {
-                           return Batch{normal(random, {size, 5, 6}), classes(random, {size}, 4)};
+                           return TensorBatch{normal(random, {size, 5, 6}), classes(random, {size}, 4)};
                          }};
 
 /// Words to the next word, with dropout on attention weights too.
@@ -114,7 +114,7 @@ const Problem kTransformer{[](Generator& random) { return std::make_unique<Small
                              return cross_entropy(scores.reshape({-1, 9}), batch[1].reshape({-1}));
                            },
                            [](Generator& random, std::int64_t size) {
-                             return Batch{classes(random, {size, 5}, 9), classes(random, {size, 5}, 9)};
+                             return TensorBatch{classes(random, {size, 5}, 9), classes(random, {size, 5}, 9)};
                            }};
 
 /// Runs again in backward, with the same dropout.
@@ -138,7 +138,7 @@ struct OneWeight : Module {
   }
 };
 
-std::string refusal(CapturedStep& step, const Batch& batch, int steps = 4) {
+std::string refusal(CapturedStep& step, const TensorBatch& batch, int steps = 4) {
   try {
     for (int i = 0; i < steps; ++i) step(batch);
   } catch (const CaptureError& error) {
@@ -149,7 +149,7 @@ std::string refusal(CapturedStep& step, const Batch& batch, int steps = 4) {
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-void check_refused(CapturedStep& step, const Batch& batch, const char* part) {
+void check_refused(CapturedStep& step, const TensorBatch& batch, const char* part) {
   const std::string text = refusal(step, batch);
   INFO(text);
   CHECK(has(text, part));
@@ -166,7 +166,7 @@ TEST_CASE("captured step: micro-batches accumulate as they do eagerly") { check_
 
 TEST_CASE("captured step: what depends on the host is refused, and said to be") {
   OneWeight model;
-  const Batch batch{zeros_here({2, 3})};
+  const TensorBatch batch{zeros_here({2, 3})};
   const auto step_of = [&](auto loss) {
     return CapturedStep(
         model, [&, loss](std::span<const Tensor> given) { return std::vector{loss(model.weight * given[0])}; });
@@ -339,7 +339,7 @@ TEST_CASE("captured step: a failure leaves the thread as it was") {
     if (fails) throw DataError("no data");
     return std::vector{(model.weight * batch[0]).sum()};
   });
-  const Batch batch{zeros_here({2, 3})};
+  const TensorBatch batch{zeros_here({2, 3})};
   step(batch);
   fails = true;
   CHECK_THROWS_AS(step(batch), DataError);
