@@ -28,4 +28,10 @@ TEST_CASE("onnx: its own test cases, of every operator" * doctest::skip(!python_
   for (const auto& [subject, count] : results.refused) refused += count;
   CHECK(results.passed == kPassed);
   CHECK(results.passed + refused == kCases);
+  // The others read on the host what cases give as inputs: shapes, axes, bounds; or make values of shapes.
+  constexpr int kReplayed = 744;
+  std::string why;
+  for (const auto& [error, count] : results.uncaptured) why += fmt::format("{} x {}\n", count, error);
+  CAPTURE(why);
+  CHECK(results.replayed == kReplayed);
 }
