@@ -2,7 +2,9 @@
 // Latency of a model of an ONNX file with one input:
 //   onnx_latency MODEL.onnx RUNS LENGTH...
 // prints one line of JSON: median and 99th percentile in microseconds, as it is and replayed by CapturedForward, of an
-// f32 input with these lengths, on one thread. What it is compared with: peers/onnx_latency.py.
+// f32 input with these lengths, on one thread; null where it cannot be captured. What it is compared with:
+// peers/onnx_latency.py.
+#include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
 #include <tutti/nn/captured_forward.h>
@@ -51,7 +53,12 @@ int main(int count, char** words) try {
   const Inference inference;
   const std::string plain = latency(runs, [&] { model.run({&x, 1}); });
   CapturedForward forward(model, [&](std::span<const Tensor> inputs) { return model.run(inputs); }, {.check_every = 0});
-  const std::string replayed = latency(runs, [&] { forward({x}); });
+  std::string replayed = "null";
+  try {
+    replayed = latency(runs, [&] { forward({x}); });
+  } catch (const CaptureError& error) {
+    std::cerr << error.what() << '\n';
+  }
   std::cout << "{\"plain_us\": " << plain << ", \"replayed_us\": " << replayed << "}\n";
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
