@@ -18,21 +18,11 @@ try:
     import torch
     import torch.nn.functional as F
     from torch import nn
+
+    from torch_models import digits_cnn, mlp
 except ImportError as error:
     print(f"PyTorch cannot be imported: {error}")
     sys.exit(77)
-
-
-def mlp(*widths):
-    layers = []
-    for here, there in zip(widths, widths[1:]):
-        layers += [nn.Linear(here, there), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-def digits_cnn():
-    return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def momentum_sgd(parameters):
