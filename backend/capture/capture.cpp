@@ -110,7 +110,7 @@ void Capture::note_written(const Array& array) {
   if (!array.defined() || array.size() == 0) return;
   const std::byte* base = array.storage()->data();
   if (memory_->holds(base))
-    writers_[base] = tape_.size();
+    writers_[base] = ++writes_;
   else
     written_.try_emplace(base, array.storage());
 }

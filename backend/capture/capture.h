@@ -53,7 +53,7 @@ class Capture {
   /// The operand as the tape keeps it. `written`: what it held before does not matter.
   TapeOperand operand(const Array&, bool written = false);
   void note_written(const Array&);
-  void note_input(const Array& buffer) { writers_[buffer.storage()->data()] = ~std::uint64_t{0} - inputs_++; }
+  void note_input(const Array& buffer) { writers_[buffer.storage()->data()] = ++writes_; }
 
   /// Prepares a run of the tape: random numbers go on, writes to memory from outside are counted.
   void begin_replay();
@@ -79,8 +79,8 @@ class Capture {
   // Graphs by the part of the tape that each stands for, its begin and end.
   std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;
   std::vector<const Storage*> trusted_;
-  std::uint64_t inputs_ = 0;
-  std::unordered_map<const std::byte*, std::uint64_t> writers_;           // own memory: number of its last writer
+  std::uint64_t writes_ = 0;                                              // arrays that calls wrote to, and inputs
+  std::unordered_map<const std::byte*, std::uint64_t> writers_;           // own memory: which of these was its last
   std::unordered_map<const std::byte*, std::shared_ptr<Storage>> kept_;   // memory from outside that is kept alive
   std::unordered_map<const std::byte*, std::weak_ptr<Storage>> written_;  // memory from outside that is written to
 };

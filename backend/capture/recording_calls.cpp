@@ -154,7 +154,7 @@ TapeOperands kept(Capture& capture, const std::span<const Array>& arrays, bool w
 template <class... Parameters, class... Arguments>
 auto kept_arguments(kernel::ParameterList<Parameters...>, Capture& capture, const Arguments&... arguments) {
   return std::tuple<decltype(kept(capture, arguments, false))...>{
-      kept(capture, arguments, kernel::writes<Parameters>)...};
+      kept(capture, arguments, kernel::writes<Parameters> && !std::is_same_v<Parameters, kernel::InOut>)...};
 }
 
 class RecordingCalls final : public ForwardingBackend<RecordingCalls> {

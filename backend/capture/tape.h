@@ -20,8 +20,8 @@ namespace tutti {
 /// An array as a tape keeps it: its address, shape and strides, without a reference to its memory, and where what it
 /// holds comes from.
 struct TapeOperand {
-  /// The address of memory from outside the capture; of the capture's own, the number of the call or input that wrote
-  /// it last.
+  /// The address of memory from outside the capture; of the capture's own, the number of the write, or input, that it
+  /// holds, from 1 on; 0: none that counts.
   struct Source {
     bool outside = false;
     std::uint64_t number = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,18 +40,21 @@ template <class Run> class CaptureCache {
       return true;
     });
   }
+  /// CaptureError for a literal in the batch, whose type is that of what it meets, which no capture knows.
   template <class Call> std::vector<Tensor> take(const Call& call) {
+    Run::refuse_literals(words_, call.batch());
     if (Run* run = find(call)) {
       if (!run->confirmed || is_check_due(*run)) return confirm(call);
       ++report_.replayed;
       return call.replay(*run);
     }
     BatchForm form;
-    for (const Tensor& tensor : call.batch()) form.emplace_back(tensor.shape(), tensor.dtype());
+    for (const Tensor& tensor : call.batch()) form.emplace_back(tensor.shape(), tensor.dtype(), tensor.device());
     if (std::ranges::find(seen_, form) != seen_.end()) return capture(call);
+    std::vector<Tensor> results = run_eagerly(call, "the first batch of these shapes");
     if (seen_.size() == kMostForms) seen_.erase(seen_.begin());
     seen_.push_back(std::move(form));
-    return run_eagerly(call, "the first batch of these shapes");
+    return results;
   }
   template <class Call> std::vector<Tensor> run_eagerly(const Call& call, const char* reason) {
     report_.reason = reason;
@@ -60,6 +64,7 @@ template <class Run> class CaptureCache {
 
   void invalidate(std::string reason) {
     runs_.clear();
+    ++invalidations_;
     report_.reason = std::move(reason);
   }
   /// Has captures that were replayed so often checked when they are used next.
@@ -80,8 +85,8 @@ template <class Run> class CaptureCache {
  private:
   static constexpr std::size_t kMostForms = 1024;
 
-  /// The shapes and types that tell batches apart before anything was captured.
-  using BatchForm = std::vector<std::pair<Shape, DType>>;
+  /// Tells batches apart before anything was captured.
+  using BatchForm = std::vector<std::tuple<Shape, DType, Device>>;
 
   // The last used is first.
   template <class Call> Run* find(const Call& call) {
@@ -100,7 +105,8 @@ template <class Run> class CaptureCache {
 
   template <class Call> std::vector<Tensor> capture(const Call& call) {
     ++report_.captured;
-    runs_.insert(runs_.begin(), call.capture());
+    std::unique_ptr<Run> run = call.capture();  // a call may invalidate
+    runs_.insert(runs_.begin(), std::move(run));
     if (runs_.size() > std::max<std::size_t>(1, options_.most_captures)) runs_.pop_back();
     return runs_.front()->take_first_outputs();
   }
@@ -111,7 +117,9 @@ template <class Run> class CaptureCache {
   template <class Call> std::vector<Tensor> confirm(const Call& call) {
     auto before = std::move(runs_.front());
     runs_.erase(runs_.begin());
+    const std::int64_t invalidations = invalidations_;
     std::vector<Tensor> results = capture(call);
+    if (invalidations_ != invalidations) return results;  // the call did: this one is the first
     if (const std::string parted = call.difference(*before, *runs_.front()); !parted.empty()) {
       runs_.erase(runs_.begin());
       raise_unsteady(words_, before->confirmed ? before->replayed : 0, parted);
@@ -129,6 +137,7 @@ template <class Run> class CaptureCache {
   CaptureOptions options_;
   std::vector<BatchForm> seen_;
   std::vector<std::unique_ptr<Run>> runs_;
+  std::int64_t invalidations_ = 0;
   CaptureReport report_;
 };
 

@@ -13,10 +13,24 @@ std::string text_of(const Array& array) {
   return fmt::format("{} {}", to_string(array.dtype()), to_string(array.shape()));
 }
 
+/// The same elements of the same memory.
+bool same_place(const Array& a, const Array& b) {
+  return a.raw_data() == b.raw_data() && a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 }  // namespace
 
 void check_options(const CaptureWords& words, const CaptureOptions& options) {
   if (options.check_every < 0) raise<Error>("[{}] check_every is {}: below 0", words.name, options.check_every);
+}
+
+void CapturedCall::refuse_literals(const CaptureWords& words, std::span<const Tensor> tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].is_weak_scalar())
+      raise<CaptureError>(
+          "[{}] tensor {} of the {}'s is a literal, which takes the type of what it meets: give it one, as "
+          "full({{}}, 0.1, {{.dtype = DType::f32}})",
+          words.name, i, words.call);
 }
 
 void raise_unsteady(const CaptureWords& words, std::int64_t replayed, const std::string& parted) {
@@ -40,7 +54,7 @@ CapturedCall::CapturedCall(const CaptureWords& words, Device device, const Named
 }
 
 CapturedCall::Member CapturedCall::member_of(const Tensor& tensor) {
-  return {tensor.array().raw_data(), gradient_node(tensor).get()};
+  return {tensor.array(), gradient_node(tensor).get()};
 }
 
 std::vector<Tensor> CapturedCall::take_inputs(std::span<const Tensor> inputs) {
@@ -61,7 +75,7 @@ void CapturedCall::take_outputs(const std::vector<Tensor>& results) {
     if (result.device() != capture_.device())
       raise<CaptureError>("[{}] an output is on {}, the {} on {}", words_.name, to_string(result.device()), words_.call,
                           to_string(capture_.device()));
-    outputs_.push_back(capture_.operand(result.array()).array);
+    outputs_.push_back(capture_.operand(result.array()));
     first_outputs_.emplace_back(result.array().copy());
   }
 }
@@ -98,7 +112,7 @@ std::string CapturedCall::outdated(const NamedTensors& members) const {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const auto& [name, tensor] = members[i];
     const Member now = member_of(tensor);
-    if (now.data != members_[i].data) return fmt::format("\"{}\" was given another array", name);
+    if (!same_place(now.array, members_[i].array)) return fmt::format("\"{}\" was given another array", name);
     if (now.leaf != members_[i].leaf) return fmt::format("\"{}\" began or ceased to require a gradient", name);
   }
   if (capture_.draws().stale()) return fmt::format("a random generator that the {} draws from is gone", words_.call);
@@ -106,7 +120,8 @@ std::string CapturedCall::outdated(const NamedTensors& members) const {
 }
 
 std::string CapturedCall::other_calls(const CapturedCall& other) const {
-  return capture_.tape().difference(other.capture_.tape());
+  if (std::string calls = capture_.tape().difference(other.capture_.tape()); !calls.empty()) return calls;
+  return outputs_ == other.outputs_ ? "" : "it returned other tensors, or other parts of them";
 }
 
 void CapturedCall::begin_replay(std::span<const Tensor> inputs) {
@@ -118,7 +133,7 @@ void CapturedCall::begin_replay(std::span<const Tensor> inputs) {
 std::vector<Tensor> CapturedCall::outputs() const {
   std::vector<Tensor> results;
   results.reserve(outputs_.size());
-  for (const Array& output : outputs_) results.emplace_back(output.copy());
+  for (const TapeOperand& output : outputs_) results.emplace_back(output.array.copy());
   return results;
 }
 

@@ -27,6 +27,7 @@ void check_options(const CaptureWords&, const CaptureOptions&);  ///< Error for 
 /// it runs the function within a CaptureScope, between `take_inputs` and `take_outputs`.
 class CapturedCall {
  public:
+  static void refuse_literals(const CaptureWords&, std::span<const Tensor>);      ///< CaptureError for one among them
   std::vector<Tensor> take_first_outputs() { return std::move(first_outputs_); }  ///< outputs of the captured call
 
   bool confirmed = false;        ///< it was captured twice, and did the same
@@ -47,24 +48,24 @@ class CapturedCall {
   void refuse_kept_inputs() const;                          ///< the same for the inputs, after that
   std::string other_inputs(std::span<const Tensor>) const;  ///< why these are others; empty: they are not
   std::string outdated(const NamedTensors& members) const;  ///< why no call can be the same any more; empty: it can
-  std::string other_calls(const CapturedCall&) const;       ///< empty: both did the same
+  std::string other_calls(const CapturedCall&) const;       ///< empty: both did, and returned, the same
   void begin_replay(std::span<const Tensor> inputs);
   std::vector<Tensor> outputs() const;  ///< copies of what the last run left
 
   Capture capture_;
 
  private:
-  /// A parameter or buffer as it was.
+  /// A parameter or buffer as it was. Its array is kept, which replays that are queued may read.
   struct Member {
-    const std::byte* data;
+    Array array;
     const Node* leaf;
   };
   static Member member_of(const Tensor&);
 
   CaptureWords words_;
   std::vector<Member> members_;
-  std::vector<Array> inputs_;   // inputs in the capture's memory
-  std::vector<Array> outputs_;  // outputs in the capture's memory
+  std::vector<Array> inputs_;         // inputs in the capture's memory
+  std::vector<TapeOperand> outputs_;  // outputs, where the calls left them
   std::vector<Tensor> first_outputs_;
 };
 

@@ -26,6 +26,8 @@ class ForwardRun : public CapturedCall {
   using CapturedCall::other_calls;
   using CapturedCall::outdated;
   std::string misfit(std::span<const Tensor> inputs) const {
+    if (const Device device = inputs.front().device(); device != capture_.device())
+      return fmt::format("inputs on {}, captured on {}", to_string(device), to_string(capture_.device()));
     if (autocast_dtype() != autocast_)
       return fmt::format("an Autocast to {}, captured with one to {}", to_string(autocast_dtype()),
                          to_string(autocast_));
@@ -65,6 +67,15 @@ class MemberIdentities : public MemberVisitor {
 
 Tensor copy_of(const Tensor& x) { return Tensor(x.array().copy()); }
 
+/// On copies, as a capture sees them: results that are views of the inputs, or of weights, are copied as well.
+std::vector<Tensor> run_on_copies(const CapturedForward::Function& function, std::span<const Tensor> inputs) {
+  std::vector<Tensor> copies;
+  for (const Tensor& input : inputs) copies.push_back(copy_of(input));
+  std::vector<Tensor> results = function(copies);
+  for (Tensor& result : results) result = copy_of(result);
+  return results;
+}
+
 }  // namespace
 
 class CapturedForward::State {
@@ -76,9 +87,9 @@ class CapturedForward::State {
 
   std::vector<Tensor> take(std::span<const Tensor> inputs) {
     const Inference inference;
-    if (active_capture() != nullptr) return function_(inputs);  // within another capture it is a part of that
-    look_at_members();
     check(inputs);
+    if (active_capture() != nullptr) return run_on_copies(function_, inputs);  // a part of that capture
+    look_at_members();
     const Call call{inputs, members_, function_, runs_.options().device_graphs};
     runs_.drop_outdated(call);
     return runs_.take(call);
@@ -102,22 +113,16 @@ class CapturedForward::State {
       return std::make_unique<ForwardRun>(inputs, members, function, device_graphs);
     }
     std::vector<Tensor> replay(ForwardRun& run) const { return run.replay(inputs); }
-    // On copies, as a capture sees them: results that are views of the inputs, or of weights, are copied as well.
-    std::vector<Tensor> run() const {
-      std::vector<Tensor> copies;
-      for (const Tensor& input : inputs) copies.push_back(copy_of(input));
-      std::vector<Tensor> results = function(copies);
-      for (Tensor& result : results) result = copy_of(result);
-      return results;
-    }
+    std::vector<Tensor> run() const { return run_on_copies(function, inputs); }
   };
 
   void look_at_members() {
     MemberIdentities now(model_);
     if (now == identities_) return;
-    identities_ = std::move(now);
-    members_ = model_.named_members();
+    NamedTensors members = model_.named_members();
     runs_.invalidate("members of the model are others");
+    identities_ = std::move(now);
+    members_ = std::move(members);
   }
 
   void check(std::span<const Tensor> inputs) const {
