@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""./dev where it answers before it installs, configures or compiles anything: in a copy whose every such step fails."""
+"""./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails; and
+what ./dev check leaves out where CI's time runs out."""
 
 import pathlib
 import shutil
@@ -53,6 +54,27 @@ class Answers(unittest.TestCase):
         done = subprocess.run([self.root / "dev", "demo"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 99)
         self.assertIn("setup.sh was called", done.stderr)
+
+
+class TimeLeft(unittest.TestCase):
+    def ask(self, began, until):
+        """The output of the function that ./dev check asks, where seconds from now are set or None is."""
+        check = (ROOT / "tools/dev/check.sh").read_text()
+        function = check[check.index("left_out=()"):check.index("project_sources()")]
+        times = "" if began is None else f"now=$(date +%s); TUTTI_CHECK_BEGAN=$((now - {began})) TUTTI_CHECK_UNTIL=$((now + {until}))"
+        script = f"""skipped=0; {function}
+            {times}
+            has_time A 55 && echo A; has_time B 35 && echo B; echo "$skipped skipped: ${{left_out[*]}}" """
+        return subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True).stdout
+
+    def test_what_does_not_end_in_time_is_told_and_counted(self):
+        self.assertEqual(self.ask(1000, 600), "A\nB\n0 skipped: \n")
+        told = self.ask(1000, 400)
+        self.assertRegex(told, r"^-- A: left out, it takes about 5\d\d s here, and (400|39\d) s are left\nB\n1 skipped: A\n$")
+        self.assertRegex(self.ask(1000, 300), r"\n2 skipped: A B\n$")
+
+    def test_without_a_limit_all_is_run(self):
+        self.assertEqual(self.ask(None, None), "A\nB\n0 skipped: \n")
 
 
 if __name__ == "__main__":

@@ -137,6 +137,7 @@ class Selection:
     arguments: list
     runnable: int = 0
     with_skipped: int = 0
+    priority: int = 0  # Meson's: the highest begin first
     lacking: str = ""  # why it cannot run: then its cases are skipped
     fault: str = ""
 
@@ -150,7 +151,7 @@ def select(test, device, lacking, options):
     arguments = [f"--test-case=*{options.filter}*"] if options.filter else []
     if options.any_device:
         arguments.append("--test-suite-exclude=cpu")
-    selection = Selection(pathlib.Path(test["cmd"][0]), arguments, lacking=lacking)
+    selection = Selection(pathlib.Path(test["cmd"][0]), arguments, priority=test.get("priority", 0), lacking=lacking)
     try:
         selection.runnable, selection.with_skipped = selected_cases([*options.wrapper, selection.executable], arguments, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
@@ -248,7 +249,7 @@ def run_device(tests, device, options, report):
     at_a_time = 1 if device == "cuda" else options.jobs
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as jobs:
         selections = [selection for selection in jobs.map(select_one, tests) if selection.fault or selection.with_skipped]
-    selections.sort(key=lambda selection: -selection.runnable)  # so that the longest does not begin last
+    selections.sort(key=lambda selection: (-selection.priority, -selection.runnable))  # so that the longest does not begin last
     return run_selections(selections, device, at_a_time, options, report)
 
 

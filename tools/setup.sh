@@ -11,7 +11,7 @@ declare -A packages=(
            libzmq3-dev libsodium-dev"
   [test]="doctest-dev qemu-user"
   [bench]="libbenchmark-dev"
-  [check]="clang-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin cmake dpkg-dev abigail-tools iproute2 iptables"
+  [check]="clang-16 lld-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin cmake dpkg-dev abigail-tools iproute2 iptables"
   [tidy]="clang-tidy-16"
   [aarch64]="g++-aarch64-linux-gnu zlib1g-dev:arm64"
   [python]="python3 python3-venv"

@@ -53,18 +53,28 @@ compile() {
   return $status
 }
 
-# What demo, test and bench share. CI sets TUTTI_WERROR: whoever builds with another compiler is not stopped by a warning.
-release_options="-Dcpu_arch=native $merged ${TUTTI_WERROR:+-Dwerror=true}"
+# GCC looks for what it can free at 128 MB, for a tenth of its time; where each compiler may take 4 GB, at 1 GB.
+compiler_memory() {
+  local kilobytes
+  kilobytes=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo 2>/dev/null)
+  [ "${kilobytes:-0}" -ge $((4000000 * ($(nproc) + 2))) ] || return 0
+  ! "${CXX:-c++}" --version 2>/dev/null | grep -q 'Free Software' || echo " -Dcpp_args=--param=ggc-min-heapsize=1000000"
+}
+
+# What demo, test and bench share. Kernels are compiled at -O3 (meson.build). CI sets TUTTI_WERROR: whoever builds with
+# another compiler is not stopped by a warning.
+release_options="-Dcpu_arch=native -Doptimization=2 $merged$(compiler_memory) ${TUTTI_WERROR:+-Dwerror=true}"
 configure_release() {
   # shellcheck disable=SC2086  # one word each
   configure "$release" $release_options
 }
 
-# As the release but for CUDA, and with an object for each source. What is the same in such folders ccache gives.
+# As the release but for CUDA, tests and benches.
 configure_without_cuda() {
   local folder=$1
   shift
-  configure "$folder" -Dcpu_arch=native -Dcuda=disabled -Dtests=false -Dbenches=false ${TUTTI_WERROR:+-Dwerror=true} "$@"
+  # shellcheck disable=SC2086  # one word each
+  configure "$folder" $release_options -Dcuda=disabled -Dtests=false -Dbenches=false "$@"
 }
 
 has_gpu() {
@@ -72,7 +82,7 @@ has_gpu() {
 }
 
 # configure_demo TARGET: sets `folder` to where TARGET is built: in the release where it has been built, or where CUDA is
-# to be used; else in a folder of its own, without CUDA, of which only what is needed is compiled.
+# to be used; else in a folder of its own, without CUDA.
 configure_demo() {
   folder=$release
   # shellcheck disable=SC2086  # one word each
@@ -82,21 +92,4 @@ configure_demo() {
     folder=build/demo
     configure_without_cuda "$folder"
   fi
-}
-
-# build_demo EXAMPLE: sets `program` to what was built in `folder`: from the objects that it needs if examples/needed lists
-# them, outside the release, and no whole build is there already; else with all of the library.
-build_demo() {
-  local example=$1 objects
-  if [ -f "examples/needed/$example.txt" ] && [ "$folder" != "$release" ] &&
-    [ ! -x "$folder/examples/$example" ]; then
-    program=$folder/$example.demo
-    objects=$(tools/compiling/needed_objects.py "$folder" "$example" --objects)
-    # Without ccache, which would preprocess each source first: what is compiled here stays in the folder.
-    # shellcheck disable=SC2086  # one word each
-    CCACHE_DISABLE=1 compile "$folder" $objects || return
-    tools/compiling/needed_objects.py "$folder" "$example" --link "$example.demo" && return
-  fi
-  program=$folder/examples/$example
-  compile "$folder" "examples/$example"
 }

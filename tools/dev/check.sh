@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds packages and programs that compile the library, 10,000 steps of stress, campaigns against processes, larger
-# searches of the model, the tests that need PyTorch, sanitizers for the remaining suites, backend/ and its tests compiled for AArch64, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
-# leaves out what `./dev test` has just run. The last line sums test cases and single checks.
+# ./dev check [--full] [--after-test]: what CI runs. --full adds packages and programs that compile the library, a shared library for a further level of processors, a library without trainers, 10,000 steps of
+# stress, campaigns against processes, larger searches of the model, the tests that need PyTorch, asynchronous streams without sanitizers, sanitizers for the remaining suites, backend/ and its tests compiled
+# for AArch64, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
 
@@ -48,6 +48,24 @@ stage() {
   [ "$status" -eq 0 ] || failed_stages+=("$name")
   echo "-- $name: $([ "$status" -eq 0 ] && echo ok || echo FAILED) in $((SECONDS - started)) s"
   return "$status"
+}
+
+# has_time NAME PERCENT: whether what takes so much of the time that all before took until the first call ends before
+# TUTTI_CHECK_UNTIL (seconds of the epoch; .ci/run sets it and TUTTI_CHECK_BEGAN); what does not is told, and counts as
+# skipped. Without them there is time for all.
+left_out=()
+until_now=""
+has_time() {
+  local now needed
+  [ -n "${TUTTI_CHECK_UNTIL:-}" ] || return 0
+  now=$(date +%s)
+  until_now=${until_now:-$((now - TUTTI_CHECK_BEGAN))}
+  needed=$((until_now * $2 / 100))
+  [ $((now + needed)) -gt "$TUTTI_CHECK_UNTIL" ] || return 0
+  echo "-- $1: left out, it takes about $needed s here, and $((TUTTI_CHECK_UNTIL - now)) s are left"
+  left_out+=("$1")
+  skipped=$((skipped + 1))
+  return 1
 }
 
 project_sources() {
@@ -101,9 +119,9 @@ reconfigured() {
     show_failure "$folder.reconfigured.log" meson configure "$folder" "$@"
 }
 
-# From the same objects, for programs of others.
+# From the same objects, for programs of others; with --full also a level of processors above it.
 build_shared() {
-  reconfigured "$release" -Ddefault_library=both -Dcpu_levels=x86-64-v3 && compile "$release"
+  reconfigured "$release" -Ddefault_library=both -Dcpu_levels="$1" && compile "$release"
 }
 
 # From the sources that are committed; programs of others use what they hold.
@@ -116,17 +134,6 @@ build_packages() {
     rm -rf "$folder/tutti" && tools/dev/consumers.sh "$folder/root" || status=1
   rm -rf "$folder"
   return $status
-}
-
-# In a folder without CUDA, as on most machines, that has an object for each source, and most of them already: the list of
-# what the demo needs has to suffice.
-link_demo() {
-  local folder=build/tsan status=0
-  # shellcheck disable=SC2046  # one word each
-  reconfigured "$folder" -Dexamples=true &&
-    compile "$folder" $(tools/compiling/needed_objects.py "$folder" digits --objects) &&
-    tools/compiling/needed_objects.py "$folder" digits --link digits.demo || status=1
-  reconfigured "$folder" -Dexamples=false && return $status
 }
 
 # The library without trainers, from the objects that there are, installed, and a program that includes all of it; without
@@ -156,42 +163,40 @@ sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
 }
 
-# build_sanitized FOLDER SANITIZERS OPTIONS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs
-# half of GCC's time for it; with GCC everything is compiled as a release. What precompiled headers instantiate is compiled
-# with them, which takes a fifth of the time off their sources.
+# build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half of
+# GCC's time for it, with LLVM's linker, which needs a fifth of the other's; with GCC everything is compiled as a release.
+# What precompiled headers instantiate is compiled with them, which takes a fifth of the time off their sources. At -O1: with
+# -O0 compiling takes half as long, and the tests two to three times, more than ten minutes for one program.
 build_sanitized() {
-  local folder=$1 sanitizers=$2 options=$3
-  shift 3
+  local folder=$1 sanitizers=$2
+  shift 2
   # shellcheck disable=SC2086  # one word each
-  CXX="$(command -v ccache) clang++-16" configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
+  CXX="$(command -v ccache) clang++-16" CXX_LD=lld-16 configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
     -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fpch-instantiate-templates" \
-    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" $options &&
+    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" $merged &&
     compile "$folder" "$@"
 }
 
-# What uses memory in the order of streams: tested with asynchronous ones, where all that goes wrong without them does, too.
+# What uses memory in the order of streams: tested under sanitizers with asynchronous ones, where all that goes wrong
+# without them does, too.
 stream_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
-release_stream_tests=("${stream_tests[@]}")
-# What runs under ASan and UBSan with streams that are done at once: what knows none, and groups of devices. Kernels on the
-# host, which watch their memory themselves, and the comparison of devices, which runs what the references do, take longer
-# there than all else: with --full, which tests everything in both ways.
-memory_tests=(references_test exchange_test bench_test onnx_test ledger_test distributed_test control_test command_test c_api_test)
-# Under TSan: whose code starts threads, or hands work from one to another. The other suites compute on what these test.
-threaded_tests=(distributed_test control_test)
-threaded_stream_tests=(backend_test distributed_test train_test)
+# What knows no streams, and mostly waits: beside the former.
+waiting_tests=(control_test command_test)
+# What runs under ASan and UBSan with streams that are done at once. References of operations, which the tests of these
+# compute as well, searches of the ledger, kernels on the host, which watch their memory themselves, and the comparison of
+# devices take longer there than all else: with --full, which tests everything in both ways.
+memory_tests=(exchange_test bench_test onnx_test c_api_test)
+# Under TSan, with asynchronous streams: whose code starts threads, or hands work from one to another; and the trainers. The
+# other suites compute on what these test.
+threaded_tests=(backend_test distributed_test control_test)
 if [ $full -eq 1 ]; then
-  release_stream_tests+=(comparison_test references_test examples_test)
-  memory_tests+=(backend_test autodiff_test nn_test optim_test train_test kernels_test comparison_test)
-  threaded_tests+=(backend_test autodiff_test nn_test optim_test train_test)
-  threaded_stream_tests+=(autodiff_test nn_test optim_test)
+  memory_tests+=("${stream_tests[@]}" references_test ledger_test kernels_test comparison_test)
+  threaded_tests+=(autodiff_test nn_test optim_test)
 fi
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
 fixed_layout=""
 ! setarch -R true 2>/dev/null || fixed_layout="setarch -R"
-run_with_fixed_layout() {
-  $fixed_layout "$@"
-}
 # run_thread_sanitized TEST...
 run_thread_sanitized() {
   tools/run_tests.py build/tsan --wrapper "$fixed_layout" --only "$*"
@@ -241,7 +246,6 @@ stage "merging tests, self-test" tools/compiling/merge_tests_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py
 stage "./dev, self-test" tools/dev_self_test.py
-stage "objects of the demo, self-test" tools/compiling/needed_objects_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
@@ -258,26 +262,30 @@ if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "MPI was built" mpi_was_built
   stage "include paths, installed" tools/include_paths.py --check "$release"
-  stage "a shared library, too" build_shared && stage "programs of others" tools/dev/consumers.sh "$release"
+  stage "a shared library, too" build_shared "$([ $full -eq 0 ] || echo x86-64-v3)" && stage "programs of others" tools/dev/consumers.sh "$release"
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
-  # Of what knows streams; with --full also references of each operation and the examples, as users run them.
-  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py "$release" --only "${release_stream_tests[*]}"
+  # In CI under sanitizers alone.
+  [ $full -eq 0 ] || stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
+    tools/run_tests.py "$release" --only "${stream_tests[*]} comparison_test references_test examples_test"
   stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
-if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$merged" "${memory_tests[@]/#/tests/}" "${stream_tests[@]/#/tests/}"; then
+# The percentages are estimates of what each takes beside all above (docs/performance.md, "Building the library").
+if has_time "TSan" 25 && stage "build, TSan" build_sanitized build/tsan thread "${threaded_tests[@]/#/tests/}"; then
+  [ $full -eq 0 ] || stage "tests, TSan" run_thread_sanitized "${threaded_tests[@]}"
+  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_tests[@]}"
+fi
+if has_time "ASan and UBSan" 65 && stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "${memory_tests[@]/#/tests/}" "${stream_tests[@]/#/tests/}" "${waiting_tests[@]/#/tests/}"; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan --only "${memory_tests[*]}"
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py build/asan --only "${stream_tests[*]}"
-  stage "a library without trainers" use_without_trainers
+    tools/run_tests.py build/asan --only "${stream_tests[*]} ${waiting_tests[*]}"
+  [ $full -eq 0 ] || stage "a library without trainers" use_without_trainers
 fi
-if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}" "${threaded_stream_tests[@]/#/tests/}"; then
-  stage "tests, TSan" run_thread_sanitized "${threaded_tests[@]}"
-  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_stream_tests[@]}"
-  stage "objects of the demo" link_demo
+if has_time "TSan, trainers" 16 && stage "build, TSan, trainers" build_sanitized build/tsan thread tests/train_test; then
+  [ $full -eq 0 ] || stage "tests, TSan, trainers" run_thread_sanitized train_test
+  TUTTI_CPU_ASYNC=1 stage "tests, TSan, trainers, asynchronous streams" run_thread_sanitized train_test
 fi
 if [ $full -eq 1 ]; then
   stage "programs of others that compile the library" tools/dev/consumers.sh "$release" subproject_compiled external
@@ -296,6 +304,7 @@ if [ $full -eq 1 ]; then
 fi
 
 echo
+for name in "${left_out[@]}"; do echo "left out, for want of time: $name"; done
 for name in "${failed_stages[@]}"; do echo "failed stage: $name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ ${#failed_stages[@]} -eq 0 ]

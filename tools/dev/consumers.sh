@@ -14,21 +14,27 @@ examples=$PWD/examples/c_api
 python=$PWD/build/python/bin/python3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
+begun=() skipped=0
 
-# consumer NAME COMMAND...: runs in a folder of its own.
+# consumer NAME COMMAND...: begins it in a folder of its own, as many at a time as there are cores.
 consumer() {
-  local name=$1 started=$SECONDS
+  local name=$1
   shift
   [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || return 0
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  begun+=("$name")
+  run_consumer "$name" "$@" &
+}
+
+run_consumer() {
+  local name=$1 started=$SECONDS
+  shift
   mkdir -p "$work/$name"
   if (cd "$work/$name" && "$@") >"$work/$name.log" 2>&1; then
-    passed=$((passed + 1))
+    touch "$work/$name.passed"
     echo "$name: ok in $((SECONDS - started)) s"
   else
-    failed=$((failed + 1))
-    echo "$name: FAILED"
-    tail -n 40 "$work/$name.log"
+    echo "$name: FAILED"$'\n'"$(tail -n 40 "$work/$name.log")"
   fi
 }
 
@@ -311,5 +317,8 @@ elif [ -d "$library/glibc-hwcaps" ] && [ "$wanted" = "  " ]; then
   echo "levels: skipped, this processor has none of $(ls "$library/glibc-hwcaps")"
   skipped=$((skipped + 1))
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
+wait
+failed=0
+for name in "${begun[@]}"; do [ -e "$work/$name.passed" ] || failed=$((failed + 1)); done
+echo "$((${#begun[@]} - failed)) passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -23,8 +23,9 @@ done
 tools/setup.sh build test bench
 folder=""
 configure_demo "examples/$example"
-program=""
-build_demo "$example"
+program=$folder/examples/$example
+# Without ccache, which would preprocess each source first: what is compiled here stays in the folder.
+CCACHE_DISABLE=1 compile "$folder" "examples/$example"
 # Several processes are started by the command.
 for option in "$@"; do
   case $option in --processes | --processes=*) compile "$folder" command/tutti ;; esac
