@@ -24,11 +24,11 @@ namespace tutti {
 /// same are the fourth replayed. Inputs are copied, and outputs are the caller's. CaptureError where a call cannot be
 /// replayed: it reads values on the host, takes them from there, keeps tensors that it made or was given, works on a
 /// second device, or did something else the second time; and for a literal among the inputs, which has no type yet.
-/// What changes later on the host, unseen by devices (`model.train()`), is for `invalidate`; without it, CaptureError
-/// at the next check (CaptureOptions::check_every). Hooks do not run in replays. Parameters may be written to in place;
-/// other members of the model, another array of one, or another Autocast lead to another capture. Called while another
-/// one captures, it is a part of that. With more sorts of inputs in turn than CaptureOptions::most_captures each is
-/// captured anew, which takes longer than to run it: pad them to fewer lengths.
+/// What changes later on the host, unseen by devices (`model.train()`), is for `invalidate`; without it the next check
+/// throws CaptureError (CaptureOptions::check_every). Hooks do not run in replays. Parameters may be written to in
+/// place; other members of the model, another array of one, or another Autocast lead to another capture. Called while
+/// another one captures, it is a part of that. With more sorts of inputs in turn than CaptureOptions::most_captures
+/// each is captured anew, which takes longer than to run it: pad them to fewer lengths.
 ///
 /// One thread at a time: several have one each, and share the model's weights.
 class CapturedForward {

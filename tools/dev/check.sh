@@ -164,9 +164,9 @@ sanitizer_arch() {
 }
 
 # build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half of
-# GCC's time for it, with LLVM's linker, which needs a fifth of the other's; with GCC everything is compiled as a release.
+# GCC's time for it, with LLVM's linker, which needs a third of the other's; with GCC everything is compiled as a release.
 # What precompiled headers instantiate is compiled with them, which takes a fifth of the time off their sources. At -O1: with
-# -O0 compiling takes half as long, and the tests two to three times, more than ten minutes for one program.
+# -O0 compiling takes half as long, and distributed_test more than the 600 s that it has.
 build_sanitized() {
   local folder=$1 sanitizers=$2
   shift 2

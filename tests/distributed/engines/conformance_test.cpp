@@ -146,8 +146,8 @@ Conformance checked(Fault fault) {
 TEST_CASE("conformance: the local engine conforms, and one made of it where it says that it does") {
   const Conformance local = check_communicator(plain, test_devices(kIsSanitized ? 3 : 5));
   CHECK(faults_of(local) == "");
-  CHECK(local.checks > (kIsSanitized ? 100 : 1000));
-  if (kIsSanitized) return;  // more of the same
+  CHECK(local.checks > 1000);
+  if (kIsSanitized) return;  // the other one is checked without
   for (const std::string& fault : check_communicator(halves_of_halves, test_devices(4)).faults)
     CHECK_MESSAGE((fault.find(" over ") != std::string::npos || fault.find("between 3 members") != std::string::npos),
                   fault);
