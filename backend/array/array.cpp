@@ -2,6 +2,7 @@
 #include <tutti/backend/array.h>
 
 #include <tutti/backend/calls/operand_checks.h>
+#include <tutti/backend/capture/capture.h>
 #include <tutti/backend/numbers/arithmetic_sequence.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
@@ -129,9 +130,24 @@ Array Array::cast(DType dtype) const {
   return result;
 }
 
+namespace {
+
+/// Throws CaptureError for a copy between a captured CPU device and one of another kind, whose backend alone sees it
+/// and takes the CPU device's memory as the host's.
+void require_seen_by_capture(Device from, Device to) {
+  const Capture* const capture = active_capture();
+  if (capture == nullptr || capture->device().kind != DeviceKind::cpu || from.kind == to.kind) return;
+  if (capture->device() == from || capture->device() == to)
+    raise<CaptureError>("[capture] the step copies from {} to {}: a captured step works on one device", to_string(from),
+                        to_string(to));
+}
+
+}  // namespace
+
 Array Array::to(Device device) const {
   checks::require_defined("to", *this);
   if (device == device_) return *this;
+  require_seen_by_capture(device_, device);
   const Array source = contiguous();
   Array result = empty(shape_, dtype_, device);
   if (size_ == 0) return result;

@@ -149,3 +149,18 @@ TEST_CASE("capture: what is suspended, of another device or from the host") {
   const HostConstants constants;
   CHECK_NOTHROW(Array::from(std::vector<float>{1}, {1}, test_device()));
 }
+
+TEST_CASE("capture: nothing passes between a captured CPU device and devices of another kind" *
+          doctest::skip(tests_run_on_cpu())) {
+  const Array here = Array::full({4}, 2, DType::f32, cpu());
+  const Array there = Array::full({4}, 3, DType::f32, test_device());
+  Capture capture(cpu());
+  const CaptureScope scope(capture);
+  Array mine = Array::full({4}, 1, DType::f32, cpu());
+  Array theirs = Array::full({4}, 1, DType::f32, test_device());
+  CHECK_THROWS_WITH_AS((void)here.to(test_device()), doctest::Contains("[capture] the step copies from cpu:0 to "),
+                       CaptureError);
+  CHECK_THROWS_AS((void)there.to(cpu()), CaptureError);
+  CHECK_THROWS_AS(mine.copy_from(there), CaptureError);
+  CHECK_THROWS_AS(theirs.copy_from(here), CaptureError);
+}
