@@ -2,7 +2,7 @@
 // A training step of one device:
 //   model_steps MODEL THREADS STEPS f32|bf16
 // prints one line of JSON, the median times of a step in milliseconds: the processor's and by the clock. bf16: forward
-// and loss under Autocast. What it is compared with: peers/model_steps.py.
+// and loss under Autocast. What it is compared with: peers/torch_steps.py.
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/cpu_threads.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of several devices, in as many processes as a launcher has started:
 //   process_steps MODEL DEVICES STEPS
-// prints one line of JSON, of rank 0: the median time of a step. What it is compared with: peers/process_steps.py.
+// prints one line of JSON, of rank 0: the median time of a step. What it is compared with: peers/ddp_steps.py.
 #include <tutti/benches/models.h>
 #include <tutti/tutti.h>
 

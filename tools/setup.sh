@@ -15,16 +15,16 @@ declare -A packages=(
   [tidy]="clang-tidy-16"
   [aarch64]="g++-aarch64-linux-gnu zlib1g-dev:arm64"
   [python]="python3 python3-venv"
-  [torch]="python3 python3-venv python3-torch"
+  [torch]="python3 python3-venv"
   [kernels]="python3 python3-venv"
   [mpi]="libopenmpi-dev openmpi-bin"
   [package]="debhelper dpkg-dev libbenchmark-dev"
-  [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
+  [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
 python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2 onnx==1.23.2 ml_dtypes==0.6.0 typing_extensions==4.16.0"
-# Beside Debian's PyTorch and its NumPy, which is older than the one above. PyPI's PyTorch is ten times as large.
-torch_packages="safetensors==0.8.0"
+# PyTorch, with all that it asks for: 3 GB, for nothing but ./dev check --full and ./dev bench --peers.
+torch_packages="torch==2.15.0 numpy==2.4.6 safetensors==0.8.0"
 
 # CUDA's tools that read compiled kernels, which not every installation of the toolkit has.
 kernels_packages="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
@@ -59,17 +59,17 @@ install_packages() {
   apt install -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-# install_python NAME PACKAGES PYTHON [OPTION...]: in build/NAME. Without it the tests that need it are skipped, by name.
+# install_python NAME PACKAGES [OPTION...]: in build/NAME, by pip. Without it the tests that need it are skipped, by name.
 install_python() {
-  local folder=build/$1 wanted=$2 python=$3
-  shift 3
+  local folder=build/$1 wanted=$2
+  shift 2
   [ "$(cat "$folder/installed" 2>/dev/null)" = "$wanted" ] && return
   echo "setup: installing $wanted in $folder" >&2
   local log=$folder.setup.log
   mkdir -p build
   # shellcheck disable=SC2086  # one word each
-  if "$python" -m venv --clear "$@" "$folder" >"$log" 2>&1 &&
-    "$folder/bin/pip" install --disable-pip-version-check --quiet --no-deps $wanted >>"$log" 2>&1; then
+  if python3 -m venv --clear "$folder" >"$log" 2>&1 &&
+    "$folder/bin/pip" install --disable-pip-version-check --quiet "$@" $wanted >>"$log" 2>&1; then
     echo "$wanted" >"$folder/installed"
   else
     echo "setup: no $wanted; tests that need them will be skipped (whole output: $log)" >&2
@@ -78,9 +78,9 @@ install_python() {
 }
 
 install_python_if_asked() {
-  [[ " $* " != *" python "* ]] || install_python python "$python_packages" python3
-  [[ " $* " != *" kernels "* ]] || install_python kernels "$kernels_packages" python3
-  [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages" /usr/bin/python3 --system-site-packages
+  [[ " $* " != *" python "* ]] || install_python python "$python_packages" --no-deps
+  [[ " $* " != *" kernels "* ]] || install_python kernels "$kernels_packages" --no-deps
+  [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages"
 }
 
 for group in "$@"; do

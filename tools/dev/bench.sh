@@ -10,10 +10,14 @@ case ${1:-} in
   compare | history) exec "$bench" "$@" ;;
   --peers)
     shift
-    tools/setup.sh build bench peers
+    case " $* " in *" --help "* | *" -h "*) exec python3 benches/peers/compare.py --help ;; esac
+    groups=$(python3 benches/peers/compare.py build/peers/benches --groups "$@") # and what means nothing is refused
+    # shellcheck disable=SC2086  # one word each
+    tools/setup.sh build bench peers $groups
+    case $groups in *torch*) [ -x build/torch/bin/python3 ] || exit 1 ;; esac
     configure build/peers -Dcpu_arch=native -Dpeers=true -Dcuda=disabled -Dtests=false -Dexamples=false
     compile build/peers bench_executables peers
-    exec python3 benches/peers/compare.py build/peers/benches "$@"
+    exec python3 benches/peers/compare.py build/peers/benches --torch build/torch/bin/python3 "$@"
     ;;
 esac
 
@@ -25,8 +29,8 @@ case " $* " in
 
 Here `tutti bench` is `./dev bench`, which builds the benches. There is also:
 
-  ./dev bench --peers [OPTION...]   all-reduce and training steps beside Gloo, Open MPI and libtorch, which it installs;
-                                    options go to benches/peers/compare.py (try --help)
+  ./dev bench --peers [OPTION...]   all-reduce and training steps beside Gloo, Open MPI and PyTorch, which it installs;
+                                    --only PART, --rounds N and others shorten it (try --help)
 TEXT
     exit
     ;;

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ./dev bench --peers compares: each function gives the comparisons of one part."""
+
+import json
+import pathlib
+import re
+
+from measure import Comparison, Program, Variant, parse_lines
+
+HERE = pathlib.Path(__file__).parent
+
+# --- all-reduce
+
+SIZES = [1 << 20, 4 << 20, 16 << 20, 64 << 20]
+OF_PROCESSES = {64 << 10: 5.0, 1 << 20: 5.0, 4 << 20: 3.0, 16 << 20: 3.0, 64 << 20: 3.5}  # wanted, beside Open MPI
+
+
+def parse_all_reduce(output):
+    """Ours are Google Benchmark's, theirs a line for each size."""
+    if output.lstrip().startswith("{\n"):
+        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"]
+                for bench in json.loads(output)["benchmarks"]}
+    return parse_lines("bytes", "us")(output)
+
+
+def size_text(size):
+    return f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
+
+
+def of_bench(side, bench, pattern):
+    return Variant(side, "", [Program([str(bench), f"--benchmark_filter={pattern}", "--benchmark_format=json"])])
+
+
+def all_reduce(options):
+    """Between two devices of one process."""
+    sizes = "|".join(map(str, SIZES))
+    bench = options.folder / "distributed_bench"
+    wanted = {"Gloo": dict.fromkeys(SIZES, 7.0), "Open MPI": dict.fromkeys(SIZES, 2.5)}
+    return [Comparison(
+        title=f"All-reduce of f32, each buffer just {'written by its rank' if written else 'reduced before'}",
+        unit="µs", rows=SIZES, peers=gloo(options, written) + open_mpi(options, written), parse=parse_all_reduce,
+        ours=[of_bench(f"Tutti, {label}", bench, f"{name}/bytes:({sizes})/written:{written}/")
+              for label, name in (("engine", "all_reduce_communicator"), ("server", "all_reduce_server"))],
+        shown=size_text, wanted=wanted,
+        note="Ours is one process with two threads; theirs are two processes. In place, buffers that stay; each rank "
+             "on a core; a meeting before each call, not timed; until the result is in rank 0's buffer.")
+        for written in (0, 1)]
+
+
+def processes(options):
+    """All-reduce between two processes."""
+    return [Comparison(
+        title="All-reduce of f32 between two processes, each buffer just reduced before", unit="µs",
+        rows=list(OF_PROCESSES),
+        ours=[of_bench("Tutti, shared memory", options.folder / "distributed_bench", "all_reduce_shared_memory")],
+        peers=gloo(options, 0) + open_mpi(options, 0), parse=parse_all_reduce, shown=size_text,
+        wanted={"Gloo": OF_PROCESSES, "Open MPI": OF_PROCESSES},
+        note="Two processes each, on a core each; in place, buffers that stay (ours in shared memory); a meeting before "
+             "each call, not timed; until the result is in rank 0's buffer.")]
+
+
+def gloo(options, written):
+    return [Variant("Gloo", how, [Program([str(options.folder / "peers/gloo_all_reduce"), *how.split(), str(written)])])
+            for how in ("ring block bound", "ring block free", "bcube block bound", "ring_chunked block bound",
+                        "ring_chunked poll bound", "halving_doubling block bound", "halving_doubling poll bound")]
+
+
+def open_mpi(options, written):
+    vader = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
+    tuned = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm"]
+    settings = {
+        "as it comes": [],
+        "recursive doubling": [*vader, *tuned, "3"],
+        "ring": [*vader, *tuned, "4"],
+        "segmented ring": [*vader, *tuned, "5"],
+        "Rabenseifner": [*vader, *tuned, "6"],
+        "Rabenseifner, copies in and out": [*vader, "--mca", "btl_vader_single_copy_mechanism", "none", *tuned, "6"],
+    }
+    # The ranks bind themselves. In a container mpirun is often run as root, which it wants to be told.
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    start = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--timeout", "290"]
+    program = str(options.folder / "peers/mpi_all_reduce")
+    return [Variant("Open MPI", name, [Program([*start, *words, program, name, str(written)], environment=root)])
+            for name, words in settings.items()]
+
+
+# --- training steps, beside PyTorch
+
+# {model: steps of a run}
+ONE_DEVICE = {"mlp_4x8_10": 3000, "mlp_784_512_512_10": 200, "mlp_784_4x1024_10": 10, "digits_cnn": 200, "cnn_1_32_64": 20,
+              "gpt_4x128": 10, "gpt_6x384": 3, "lstm_2x256": 6, "resnet_18": 3}
+TWO_DEVICES = {"mlp_4x8_10": 3000, "mlp_784_512_512_10": 300, "mlp_784_4x1024_10": 20, "gpt_4x128": 20}
+IMAGES = ("digits_cnn", "cnn_1_32_64", "resnet_18")
+WANTED = {("f32", 1): {"mlp_4x8_10": 12, "mlp_784_512_512_10": 1.25, "mlp_784_4x1024_10": 1.15, "digits_cnn": 1.5,
+                       "cnn_1_32_64": 1.4, "gpt_4x128": 1.4, "gpt_6x384": 1.2, "lstm_2x256": 1.05, "resnet_18": 1.05},
+          ("bf16", 1): {"mlp_784_4x1024_10": 1.2, "gpt_4x128": 1.2, "gpt_6x384": 1.2, "resnet_18": 1.0},
+          "two devices": {"mlp_784_512_512_10": 3.5, "mlp_784_4x1024_10": 1.3}}
+SECONDS_OF_STEPS = 600  # of which torch.compile may take most
+
+
+def chosen(steps, options):
+    return {model: str(count) for model, count in steps.items() if re.search(options.models, model)}
+
+
+def step(options):
+    """Of one device, by numbers of threads and types."""
+    script = str(HERE / "torch_steps.py")
+    models = chosen(ONE_DEVICE, options)
+
+    def programs(command, threads, dtype, way, names):
+        return [Program([*command, name, threads, models[name], dtype, *way], seconds=SECONDS_OF_STEPS)
+                for name in names if name in models]
+
+    def comparison(threads, dtype):
+        ways = {"eager": models, "channels_last": IMAGES, "compiled": models}
+        return Comparison(
+            title=f"Training step of one device, {threads} thread{'s' * (threads > 1)}, {dtype}", unit="ms",
+            rows=list(models), parse=parse_lines("model", "processor_ms" if threads == 1 else "clock_ms"),
+            ours=[Variant("Tutti", "", programs([str(options.folder / "model_steps")], str(threads), dtype, [], models))],
+            peers=[Variant("PyTorch", way, programs([options.torch, script], str(threads), dtype, [way], names))
+                   for way, names in ways.items()],
+            wanted={"PyTorch": WANTED.get((dtype, threads), {})},
+            note="benches/models.h; with one thread the processor's time, which holds beside other work, with more the "
+                 "clock's. PyTorch's optimizers are its fused ones" + ("; bf16 under Autocast." if dtype == "bf16" else "."))
+
+    return [comparison(threads, dtype) for threads in options.threads for dtype in options.types]
+
+
+def devices(options):
+    """Training steps of two devices."""
+    models = chosen(TWO_DEVICES, options)
+    bench, script = str(options.folder / "process_steps"), str(HERE / "ddp_steps.py")
+
+    def variant(side, command, ranks):
+        return Variant(side, "", [Program([*command(name, count)], ranks, seconds=SECONDS_OF_STEPS)
+                                  for name, count in models.items()])
+
+    return [Comparison(
+        title="Training step of two devices of one thread", unit="ms", rows=list(models), parse=parse_lines("model", "ms"),
+        ours=[variant("Tutti, 1 process x 2", lambda name, count: [bench, name, "2", count], 1),
+              variant("Tutti, 2 processes x 1", lambda name, count: [bench, name, "1", count], 2)],
+        peers=[variant("PyTorch, DistributedDataParallel", lambda name, count: [options.torch, script, name, count], 2)],
+        wanted={"PyTorch, DistributedDataParallel": WANTED["two devices"]},
+        note="benches/models.h. PyTorch: two processes over Gloo, gradients as views of buckets, fused optimizers.")]
+
+
+PARTS = {"all_reduce": all_reduce, "processes": processes, "step": step, "devices": devices}
