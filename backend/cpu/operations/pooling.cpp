@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -70,19 +71,71 @@ template <class T> void pool_plane(const Pool2dGeometry& geometry, const Pooling
   }
 }
 
-/// The usual case: windows of 2 x 2, side by side.
-template <class T> void halve_plane(const PoolingSizes& size, const T* plane, T* maxima, std::int64_t* places) {
-  for (std::int64_t y = 0; y < size.out_height; ++y)
-    for (std::int64_t x = 0; x < size.out_width; ++x) {
-      const std::int64_t first = 2 * y * size.width + 2 * x;
-      Largest<T> largest{plane[first], first};
-      largest.offer(plane[first + 1], first + 1);
-      largest.offer(plane[first + size.width], first + size.width);
-      largest.offer(plane[first + size.width + 1], first + size.width + 1);
-      *maxima++ = largest.value;
-      *places++ = largest.place;
-    }
+/// `Largest` in each lane, of windows side by side; places are counted from the windows' first element.
+template <class T> struct LargestLanes {
+  using Places = Native<MaskLane<T>>;
+  Native<T> value;
+  Places place{};
+
+  TUTTI_ALWAYS_INLINE void offer(const Native<T>& other, std::int64_t at) {
+    const Places wins = (other > value) | ((other != other) & (value == value));
+    value = wins ? other : value;
+    place = wins ? static_cast<MaskLane<T>>(at) - Places{} : place;
+  }
+};
+
+/// Elements 0, 2, 4, ... of two vectors in memory, and 1, 3, 5, ...
+template <class T> struct EveryOther {
+  Native<T> even;
+  Native<T> odd;
+
+  TUTTI_ALWAYS_INLINE explicit EveryOther(const T* from) {
+    take(native_load(from), native_load(from + kNativeLanes<T>),
+         std::make_index_sequence<static_cast<std::size_t>(kNativeLanes<T>)>{});
+  }
+
+ private:
+  template <std::size_t... i>
+  TUTTI_ALWAYS_INLINE void take(const Native<T>& a, const Native<T>& b, std::index_sequence<i...>) {
+    even = __builtin_shufflevector(a, b, (2 * static_cast<int>(i))...);
+    odd = __builtin_shufflevector(a, b, (2 * static_cast<int>(i) + 1)...);
+  }
+};
+
+/// The usual case: windows of 2 x 2, side by side. `first` is the place of `top` in its plane.
+template <class T> void halve_rows(const T* top, const T* bottom, std::int64_t first, std::int64_t count, T* maxima,
+                                   std::int64_t* places) {
+  constexpr std::int64_t kLanes = kNativeLanes<T>;
+  std::int64_t x = 0;
+  for (; x + kLanes <= count; x += kLanes) {
+    const EveryOther<T> above(top + 2 * x);
+    const EveryOther<T> below(bottom + 2 * x);
+    LargestLanes<T> largest{above.even};
+    largest.offer(above.odd, 1);
+    largest.offer(below.even, bottom - top);
+    largest.offer(below.odd, bottom - top + 1);
+    native_store<T>(largest.value, maxima + x);
+    for (std::int64_t i = 0; i < kLanes; ++i) places[x + i] = first + 2 * (x + i) + largest.place[i];
+  }
+  for (; x < count; ++x) {
+    Largest<T> largest{top[2 * x], 0};
+    largest.offer(top[2 * x + 1], 1);
+    largest.offer(bottom[2 * x], bottom - top);
+    largest.offer(bottom[2 * x + 1], bottom - top + 1);
+    maxima[x] = largest.value;
+    places[x] = first + 2 * x + largest.place;
+  }
 }
+
+template <class T> void halve_plane(const PoolingSizes& size, const T* plane, T* maxima, std::int64_t* places) {
+  for (std::int64_t y = 0; y < size.out_height; ++y) {
+    const std::int64_t first = 2 * y * size.width;
+    halve_rows(plane + first, plane + first + size.width, first, size.out_width, maxima + y * size.out_width,
+               places + y * size.out_width);
+  }
+}
+
+constexpr std::int64_t kMostOfHalves = std::int64_t{1} << 30U;  // columns, of which a lane of f32 holds the number
 
 bool halves(const Pool2dGeometry& geometry) {
   constexpr std::array<std::int64_t, 2> kTwo{2, 2};
@@ -138,7 +191,7 @@ void CpuBackend::max_pool2d(const Pool2dGeometry& geometry, const Array& input, 
         for (std::int64_t p = begin; p < end; ++p) {
           const std::int64_t out = p * size.out_plane();
           const T* plane = from.data<T>() + p * size.in_plane();
-          if (halves(geometry))
+          if (halves(geometry) && size.width < kMostOfHalves)
             halve_plane(size, plane, to.data<T>() + out, places.data<std::int64_t>() + out);
           else
             pool_plane(geometry, size, plane, to.data<T>() + out, places.data<std::int64_t>() + out);

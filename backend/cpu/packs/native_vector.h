@@ -58,6 +58,13 @@ template <class Lane> struct [[gnu::packed, gnu::may_alias]] NativeMemory {
 
 template <class Lane> inline constexpr std::int64_t kNativeLanes = kVectorBytes / sizeof(Lane);
 
+template <class Lane> TUTTI_ALWAYS_INLINE Native<Lane> native_load(const Lane* from) {
+  return reinterpret_cast<const NativeMemory<Lane>*>(from)->vector;
+}
+template <class Lane> TUTTI_ALWAYS_INLINE void native_store(const Native<Lane>& vector, Lane* to) {
+  reinterpret_cast<NativeMemory<Lane>*>(to)->vector = vector;
+}
+
 /// The places of the lanes of the `part`-th of several vectors: 0, 1, 2, ... for the first.
 template <class Lane> TUTTI_ALWAYS_INLINE Native<Lane> native_indices(std::size_t part) {
   Native<Lane> indices{};
@@ -113,6 +120,15 @@ TUTTI_ALWAYS_INLINE void native_store_first(const Native<Lane>& vector, Lane* to
     return _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_lanes<Lane>(count), (__m256i)vector);
 #endif
   if (count > 0) std::memcpy(to, &vector, static_cast<std::size_t>(std::min(count, kNativeLanes<Lane>)) * sizeof(Lane));
+}
+
+/// Has a vector stay in a register: a compiler may otherwise load it again for each use.
+template <class Vector> TUTTI_ALWAYS_INLINE void keep_in_register([[maybe_unused]] Vector& vector) {
+#if defined(__SSE2__)
+  asm("" : "+v"(vector));
+#elif defined(__aarch64__)
+  asm("" : "+w"(vector));
+#endif
 }
 
 /// a * b + c, rounded once where the target can.

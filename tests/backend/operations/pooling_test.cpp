@@ -7,6 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -51,6 +56,35 @@ TEST_CASE("planes are pooled apart, in windows that need not be square") {
     CHECK(places[i] == static_cast<std::int64_t>(place));
     CHECK(values[i] == static_cast<double>(plane * 35 + place));
   }
+}
+
+TEST_CASE("windows of 2 x 2 of all widths: the first of equals is chosen, and NaN wins") {
+  std::mt19937 engine(7);
+  const auto check = [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t width = 2; width <= 71; ++width) {
+      std::vector<T> x(static_cast<std::size_t>(2 * 5 * width));
+      for (T& value : x) {
+        const auto drawn = engine() % 12U;
+        value = drawn == 0 ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(drawn % 5U);
+      }
+      const std::pair<Array, Array> pooled = max_pool2d({}, Array::from(x, {1, 2, 5, width}, test_device()));
+      const std::vector<T> values = pooled.first.to_vector<T>();
+      const auto places = pooled.second.to_vector<std::int64_t>();
+      std::size_t window = 0;
+      for (std::int64_t plane = 0; plane < 2; ++plane)
+        for (std::int64_t y = 0; y < 2; ++y)
+          for (std::int64_t column = 0; column < width / 2; ++column, ++window) {
+            std::int64_t chosen = 2 * y * width + 2 * column;
+            const auto at = [&](std::int64_t place) { return x[static_cast<std::size_t>(plane * 5 * width + place)]; };
+            for (const std::int64_t other : {chosen + 1, chosen + width, chosen + width + 1})
+              if (!std::isnan(at(chosen)) && (at(other) > at(chosen) || std::isnan(at(other)))) chosen = other;
+            CHECK(places[window] == chosen);
+            CHECK((values[window] == at(chosen) || (std::isnan(values[window]) && std::isnan(at(chosen)))));
+          }
+    }
+  };
+  check(std::type_identity<float>{});
+  check(std::type_identity<double>{});
 }
 
 /// The mean of each window and its gradient by definition.
