@@ -118,7 +118,6 @@ PRECOMPILED_HEADERS = ("backend/pch", "autodiff/pch")
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
-    (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
     (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
     (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("bench/*", "exchange/*", "train/*", "examples/*", "command/info/*")),

@@ -7,7 +7,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="g++ meson ninja-build pkg-config ccache
-           libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev
+           libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
            libzmq3-dev libsodium-dev"
   [test]="doctest-dev qemu-user"
   [bench]="libbenchmark-dev"

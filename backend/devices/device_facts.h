@@ -14,9 +14,6 @@ struct ThirdParty {
   std::string note;     ///< why it is not there, or what else is to be known of it
 };
 
-/// oneDNN, with the instructions that it uses on this processor.
-ThirdParty onednn_library();
-
 struct GpuFacts {
   std::string name;
   std::string compute_capability;  ///< "9.0"

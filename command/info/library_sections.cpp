@@ -96,7 +96,6 @@ Report engines_section() {
 
 Report libraries_section() {
   Report section;
-  add(section, onednn_library());
   add(section, zlib_library());
   for (const ThirdParty& each : processes_here().libraries) add(section, each);
   if (processes_here().trouble.empty()) add(section, processes_here().mpi);

@@ -52,10 +52,9 @@ std::string chosen_word(const std::string& text) {
 }
 
 // Variables that are not ours, and change what happens.
-constexpr std::array<std::string_view, 12> kOthers{"CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "DNNL_MAX_CPU_ISA",
-                                                   "GLIBC_TUNABLES",      "LD_LIBRARY_PATH",      "LD_PRELOAD",
-                                                   "MALLOC_ARENA_MAX",    "NCCL_DEBUG",           "NCCL_SOCKET_IFNAME",
-                                                   "OMP_NUM_THREADS",     "ONEDNN_MAX_CPU_ISA",   "OMP_PROC_BIND"};
+constexpr std::array<std::string_view, 8> kOthers{"CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "GLIBC_TUNABLES",
+                                                  "LD_LIBRARY_PATH",     "LD_PRELOAD",           "MALLOC_ARENA_MAX",
+                                                  "NCCL_DEBUG",          "NCCL_SOCKET_IFNAME"};
 
 bool is_ours(std::string_view name) { return name.starts_with("TUTTI_"); }
 

@@ -173,7 +173,7 @@ build_sanitized() {
   # shellcheck disable=SC2086  # one word each
   CXX="$(command -v ccache) clang++-16" CXX_LD=lld-16 configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
     -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fpch-instantiate-templates" \
-    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" $merged &&
+    -Db_lundef=false -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" $merged &&
     compile "$folder" "$@"
 }
 
@@ -214,7 +214,7 @@ build_aarch64() {
   mkdir -p "$headers" && ln -sfn -t "$headers" /usr/include/{eigen3,fmt,CLI,nlohmann} || return
   # shellcheck disable=SC2086  # one word each
   configure build/aarch64 --cross-file tools/cross/aarch64.ini -Dheaders="$headers" -Dwerror=true -Dcuda=disabled \
-    -Donednn=disabled -Dprocesses=disabled -Dmpi=disabled -Dbenches=false -Dexamples=false $merged &&
+    -Dprocesses=disabled -Dmpi=disabled -Dbenches=false -Dexamples=false $merged &&
     compile build/aarch64 tests/backend_test
 }
 

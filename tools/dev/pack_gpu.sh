@@ -38,7 +38,7 @@ write_packages() {
 # shellcheck disable=SC2086,SC2154 # `merged` is two words
 build() {
   write_packages
-  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Donednn=disabled -Dprocesses=enabled -Dcpu_arch=x86-64-v3 \
+  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Dprocesses=enabled -Dcpu_arch=x86-64-v3 \
     -Dexamples=false -Dgpu_arch=90-real $merged ${TUTTI_WERROR:+-Dwerror=true}
   compile $folder device_programs gpu_bench_executables
   python3 tools/source_fingerprint.py >$folder/sources

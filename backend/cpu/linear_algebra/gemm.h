@@ -16,9 +16,14 @@ template <class T> struct MatrixView {
   MatrixView columns_from(std::int64_t j) const { return {data + (transposed ? j * leading : j), leading, transposed}; }
 };
 
+/// Rows of a up to which `gemm` reads b where it is.
+inline constexpr std::int64_t kFewRows = 4;
+
 /// c = a b, or c += a b where `accumulate`, for a [m, k], b [k, n] and row-major c [m, n] with rows `c_leading` apart;
-/// on the calling thread alone. How it computes, and so every bit, depends on m, n, k and the transpositions only.
-/// Throws Error when the library behind it fails.
+/// on the calling thread alone, which keeps up to 3.4 MB to work in. An element's bits depend on its row of a, its
+/// column of b, k and `accumulate` alone, but where lanes add up parts of a sum: where b is transposed and a has no
+/// more than kFewRows rows, and where c is one column without gaps and a is not transposed. They never depend on n, or
+/// on which rows there are beside. Throws std::bad_alloc.
 template <class T> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
                              std::int64_t c_leading, bool accumulate = false);
 

@@ -3,9 +3,11 @@
 
 #include <tutti/backend/cpu/operations/fourier_row.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
+#include <tutti/backend/cpu/runtime/kept_by_thread.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -13,14 +15,16 @@ namespace {
 using Complex = FourierRow::Complex;
 using TransformKind = FourierTransform::Kind;
 
-/// This thread's for the length that it had last: the roots of unity take as long as a transform. It keeps a few
-/// megabytes at most.
-FourierRow& row_of(std::int64_t length, std::unique_ptr<FourierRow>& too_long_to_keep) {
+/// The thread's for the length that it had last: the roots of unity take as long as a transform.
+std::unique_ptr<FourierRow> row_of(std::int64_t length) {
+  std::unique_ptr<FourierRow> last = KeptByThread<FourierRow>::take();
+  return last != nullptr && last->length() == length ? std::move(last) : std::make_unique<FourierRow>(length);
+}
+
+/// Short ones, of a few megabytes at most.
+void keep(std::unique_ptr<FourierRow> row) {
   constexpr std::int64_t kMostKept = 1 << 15;
-  thread_local std::unique_ptr<FourierRow> last;
-  std::unique_ptr<FourierRow>& row = length <= kMostKept ? last : too_long_to_keep;
-  if (row == nullptr || row->length() != length) row = std::make_unique<FourierRow>(length);
-  return *row;
+  if (row->length() <= kMostKept) KeptByThread<FourierRow>::keep(std::move(row));
 }
 
 /// `sign` -1: an inverse is the conjugate of what the conjugates give.
@@ -50,13 +54,13 @@ template <class T> void write(const FourierTransform& transform, double sign, st
 
 template <class T> void transform_rows(const FourierTransform& transform, const Array& from, const Array& to,
                                        std::int64_t begin, std::int64_t end, std::int64_t rows) {
-  std::unique_ptr<FourierRow> temporary;
-  FourierRow& row = row_of(transform.length, temporary);
+  std::unique_ptr<FourierRow> row = row_of(transform.length);
   const double sign = transform.inverse ? -1.0 : 1.0;
   for (std::int64_t i = begin; i < end; ++i) {
-    read(transform, sign, from.data<T>() + i * (from.size() / rows), row.input());
-    write(transform, sign, row.run(), to.data<T>() + i * (to.size() / rows));
+    read(transform, sign, from.data<T>() + i * (from.size() / rows), row->input());
+    write(transform, sign, row->run(), to.data<T>() + i * (to.size() / rows));
   }
+  keep(std::move(row));
 }
 
 }  // namespace

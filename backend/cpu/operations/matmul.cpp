@@ -11,31 +11,39 @@
 namespace tutti {
 namespace {
 
-/// How a product is cut into tiles, by its size alone: a few where each is worth a hand-over between threads, more
-/// where packing the operands anew for each is lost in the work.
-struct Tiles {
-  std::int64_t rows;
-  std::int64_t columns;
-
-  Tiles(std::int64_t m, std::int64_t n, std::int64_t k) : rows(m), columns(n) {
-    constexpr std::int64_t kWorthFew = std::int64_t{1} << 23U;  // multiplications in a tile that is cut further
-    constexpr std::int64_t kWorthMany = std::int64_t{1} << 26U;
-    constexpr std::int64_t kFew = 4;
-    constexpr std::int64_t kMany = 64;
-    for (std::int64_t tiles = 1; tiles < kMany; tiles *= 2) {
-      if (rows * columns * k < (tiles < kFew ? kWorthFew : kWorthMany)) return;
-      std::int64_t& longer = rows >= columns ? rows : columns;
-      longer = divide_up(divide_up(longer, 2), 16) * 16;
-    }
-  }
-};
-
 struct ProductSize {
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
 
   ProductSize(const Array& lhs, const Array& rhs) : m(lhs.length(-2)), n(rhs.length(-1)), k(lhs.length(-1)) {}
+};
+
+/// How each of several products is cut into pieces, which bits do not depend on (gemm.h): rows so that a piece of the
+/// result is in a cache when it is finished, and both ways until each thread has work.
+struct Pieces {
+  std::int64_t down = 1;
+  std::int64_t across = 1;
+
+  Pieces(const ProductSize& size, std::int64_t products, std::int64_t threads) {
+    constexpr std::int64_t kRows = 256;
+    constexpr std::int64_t kElements = std::int64_t{1} << 18U;
+    down = divide_up(size.m, std::max(kRows, kElements / size.n));
+    // Enough for all, and where packing operands anew is lost in the work, enough for threads that are not alike.
+    cut(size, products, threads, std::int64_t{1} << 21U);
+    cut(size, products, 4 * threads, std::int64_t{1} << 26U);
+  }
+
+ private:
+  /// Until there are `wanted` pieces, as long as each has `worth` multiplications.
+  void cut(const ProductSize& size, std::int64_t products, std::int64_t wanted, std::int64_t worth) {
+    constexpr std::int64_t kLeast = 2 * kFewRows;  // rows or columns: gemm may take few rows in another way
+    while (products * down * across < wanted && size.m * size.n * size.k / (down * across) >= 2 * worth) {
+      std::int64_t& longer = size.m / down >= size.n / across ? down : across;
+      if (std::max(size.m / down, size.n / across) < 2 * kLeast) return;
+      longer *= 2;
+    }
+  }
 };
 
 /// The matrix of `operand` at place `batch` of its leading axes.
@@ -52,46 +60,40 @@ template <class T> MatrixView<T> matrix(const Array& operand, std::int64_t batch
   return {data, by_rows ? row_stride : column_stride, !by_rows};
 }
 
-/// Calls `finish(tile, rows, columns, first_column)` for each tile, while it is in the cache.
+/// Calls `finish(piece, rows, columns, first_column)` for each piece of the result.
 template <class T, class Finish>
 void multiply_all(ThreadPool& threads, const Array& lhs, const Array& rhs, const Array& output, const Finish& finish) {
   const ProductSize size(lhs, rhs);
-  const std::int64_t batches = output.size() / (size.m * size.n);
-  T* const result = output.data<T>();
-  const Tiles tile(size.m, size.n, size.k);
-  if (batches == 1 && tile.rows == size.m && tile.columns == size.n) {
-    gemm(size.m, size.n, size.k, matrix<T>(lhs, 0), matrix<T>(rhs, 0), result, size.n);
-    return finish(result, size.m, size.n, 0);
-  }
-
-  const std::int64_t across = divide_up(size.n, tile.columns);
-  const std::int64_t tiles = divide_up(size.m, tile.rows) * across;
+  const std::int64_t products = output.size() / (size.m * size.n);
+  const Pieces pieces(size, products, threads.threads());
+  const std::int64_t of_product = pieces.down * pieces.across;
   constexpr std::int64_t kGrain = std::int64_t{1} << 20U;
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (tile.rows * tile.columns * size.k));
-  threads.parallel_for(batches * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, kGrain * of_product / std::max<std::int64_t>(1, size.m * size.n * size.k));
+  threads.parallel_for(products * of_product, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t batch = i / tiles;
-      const std::int64_t row = i % tiles / across * tile.rows;
-      const std::int64_t column = i % tiles % across * tile.columns;
-      const std::int64_t rows = std::min(tile.rows, size.m - row);
-      const std::int64_t columns = std::min(tile.columns, size.n - column);
-      T* const to = result + (batch * size.m + row) * size.n + column;
-      gemm(rows, columns, size.k, matrix<T>(lhs, batch).rows_from(row), matrix<T>(rhs, batch).columns_from(column), to,
-           size.n);
-      finish(to, rows, columns, column);
+      const std::int64_t product = i / of_product;
+      const std::int64_t row = size.m * (i % of_product / pieces.across) / pieces.down;
+      const std::int64_t end_row = size.m * (i % of_product / pieces.across + 1) / pieces.down;
+      const std::int64_t column = size.n * (i % pieces.across) / pieces.across;
+      const std::int64_t end_column = size.n * (i % pieces.across + 1) / pieces.across;
+      T* const to = output.data<T>() + (product * size.m + row) * size.n + column;
+      gemm(end_row - row, end_column - column, size.k, matrix<T>(lhs, product).rows_from(row),
+           matrix<T>(rhs, product).columns_from(column), to, size.n);
+      finish(to, end_row - row, end_column - column, column);
     }
   });
 }
 
-/// What comes after the product, in the rows of a tile: the same values as one operation after the other.
+/// What comes after the product, in the rows of a piece: the same values as one operation after the other.
 template <class T, class Activation> struct Epilogue {
   const T* bias;  // null: none
   std::int64_t leading;
   Activation activation;
 
-  void operator()(T* tile, std::int64_t rows, std::int64_t columns, std::int64_t first_column) const {
+  void operator()(T* piece, std::int64_t rows, std::int64_t columns, std::int64_t first_column) const {
     for (std::int64_t row = 0; row < rows; ++row) {
-      T* const to = tile + row * leading;
+      T* const to = piece + row * leading;
       const T* const add = bias == nullptr ? nullptr : bias + first_column;
       for_each_pack<T>(0, columns, [&](std::int64_t i, std::int64_t count) {
         Pack<T> x = load_up_to(to + i, count);

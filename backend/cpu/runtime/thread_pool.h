@@ -17,9 +17,10 @@ namespace tutti {
 class LoopExecutor;
 
 /// The threads of one CPU device, its own or those of a program's executor. Loops are cut into blocks of a size that
-/// the caller fixes, never by the number of threads, and no block waits for another, so that results depend neither on
-/// that number nor on who runs them. Thread-safe: while one host thread's loop is spread over the workers, loops of
-/// other host threads run inline, as do loops started from inside a block.
+/// the caller fixes, by the number of threads only where results cannot depend on it (matmul.cpp), and no block waits
+/// for another, so that results depend neither on that number nor on who runs them. Thread-safe: while one host
+/// thread's loop is spread over the workers, loops of other host threads run inline, as do loops started from inside a
+/// block.
 class ThreadPool {
  public:
   using Block = FunctionRef<void(std::int64_t begin, std::int64_t end)>;

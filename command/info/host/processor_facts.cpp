@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As /proc/cpuinfo calls them: what kernels of the library and of oneDNN are written for.
+// As /proc/cpuinfo calls them: what kernels are written for.
 #if defined(__aarch64__)
 constexpr const char* kInstructionSets[] = {"asimd", "asimddp", "fphp", "bf16", "i8mm", "sve", "sve2"};
 #else

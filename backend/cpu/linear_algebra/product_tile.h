@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The innermost loop of matrix products: a few rows times a few vectors of columns, whose sums stay in registers.
+
+#include <tutti/backend/cpu/packs/native_vector.h>
+
+#include <array>
+#include <utility>
+
+namespace tutti::product_tile {
+
+/// Most rows, and vectors of columns, of a tile: its sums, a row of b and an element of a fill the registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr std::int64_t kMostRows = 12;
+inline constexpr std::int64_t kMostVectors = 2;
+#elif defined(__FMA__)
+inline constexpr std::int64_t kMostRows = 4;
+inline constexpr std::int64_t kMostVectors = 3;
+#else  // a product takes a register, too
+inline constexpr std::int64_t kMostRows = 4;
+inline constexpr std::int64_t kMostVectors = 2;
+#endif
+
+/// The rows of a: row i of step k at data[i * across + k * step].
+template <class T> struct Rows {
+  const T* data;
+  std::int64_t across;
+  std::int64_t step;
+};
+
+/// The sums of a tile.
+template <class T, std::size_t rows, std::size_t vectors> class Sums {
+ public:
+  /// Adds a column of a times a row of b: `rows` elements that lie `across` apart, and `vectors` vectors.
+  TUTTI_ALWAYS_INLINE void add(const T* a, std::int64_t across, const T* b) {
+    add(a, across, b, std::make_index_sequence<rows>{}, std::make_index_sequence<vectors>{});
+  }
+
+  /// Writes the sums, or adds them to what is there; of the last vector the first `last` lanes.
+  TUTTI_ALWAYS_INLINE void store_in(T* c, std::int64_t c_leading, std::int64_t last, bool accumulate) const {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < rows; ++i, c += c_leading)
+#pragma GCC unroll 3
+      for (std::size_t v = 0; v < vectors; ++v) {
+        T* const to = c + static_cast<std::int64_t>(v) * kNativeLanes<T>;
+        if (v + 1 < vectors || last == kNativeLanes<T>)
+          native_store<T>(accumulate ? native_load(to) + sums_[i][v] : sums_[i][v], to);
+        else
+          native_store_first<T>(accumulate ? native_load_first<T>(to, last) + sums_[i][v] : sums_[i][v], to, last);
+      }
+  }
+
+ private:
+  template <std::size_t... i, std::size_t... v> TUTTI_ALWAYS_INLINE void add(const T* a, std::int64_t across,
+                                                                             const T* b, std::index_sequence<i...>,
+                                                                             std::index_sequence<v...> all) {
+    Native<T> row[] = {native_load(b + static_cast<std::int64_t>(v) * kNativeLanes<T>)...};
+    (keep_in_register(row[v]), ...);
+    (add_row(sums_[i], a[static_cast<std::int64_t>(i) * across] - Native<T>{}, row, all), ...);
+  }
+  template <std::size_t... v> TUTTI_ALWAYS_INLINE static void add_row(Native<T>* sums, const Native<T>& a,
+                                                                      const Native<T>* b, std::index_sequence<v...>) {
+    ((sums[v] = native_fma(a, b[v], sums[v])), ...);
+  }
+
+  Native<T> sums_[rows][vectors] = {};
+};
+
+/// c = a b, or c += a b where `accumulate`, for `depth` steps of a and of b, whose rows are `vectors` vectors, without
+/// gaps; `columns` of c are written, the last vector's in part. Each sum is taken in the order of the steps.
+template <class T, std::size_t rows, std::size_t vectors>
+TUTTI_ALWAYS_INLINE void multiply_tile(std::int64_t depth, Rows<T> a, const T* b, T* c, std::int64_t c_leading,
+                                       std::int64_t columns, bool accumulate) {
+  constexpr std::int64_t kWidth = static_cast<std::int64_t>(vectors) * kNativeLanes<T>;
+  for (std::size_t i = 0; i < rows; ++i) {
+    __builtin_prefetch(c + static_cast<std::int64_t>(i) * c_leading, 1);
+    __builtin_prefetch(c + static_cast<std::int64_t>(i) * c_leading + columns - 1, 1);
+  }
+  Sums<T, rows, vectors> sums;
+  const T* from = a.data;
+#pragma GCC unroll 1  // several steps at once ask for more registers than there are
+  for (std::int64_t k = 0; k < depth; ++k, from += a.step, b += kWidth) sums.add(from, a.across, b);
+  sums.store_in(c, c_leading, columns - (kWidth - kNativeLanes<T>), accumulate);
+}
+
+template <class T, std::size_t rows, std::size_t vectors> void multiply(std::int64_t depth, Rows<T> a, const T* b, T* c,
+                                                                        std::int64_t c_leading, std::int64_t columns,
+                                                                        bool accumulate) {
+  multiply_tile<T, rows, vectors>(depth, a, b, c, c_leading, columns, accumulate);
+}
+
+/// The same for a without gaps, which the compiler is told: element i of step k at data[k * rows + i].
+template <class T, std::size_t rows, std::size_t vectors> void multiply_packed(std::int64_t depth, Rows<T> a,
+                                                                               const T* b, T* c, std::int64_t c_leading,
+                                                                               std::int64_t columns, bool accumulate) {
+  multiply_tile<T, rows, vectors>(depth, {a.data, 1, static_cast<std::int64_t>(rows)}, b, c, c_leading, columns,
+                                  accumulate);
+}
+
+template <class T> using Multiply = void (*)(std::int64_t depth, Rows<T> a, const T* b, T* c, std::int64_t c_leading,
+                                             std::int64_t columns, bool accumulate);
+
+/// The functions for each size of a tile.
+template <class T> class Multipliers {
+ public:
+  static Multiply<T> of(std::int64_t rows, std::int64_t vectors) { return at(kPlain, rows, vectors); }
+  static Multiply<T> of_packed(std::int64_t rows, std::int64_t vectors) { return at(kPacked, rows, vectors); }
+
+ private:
+  static constexpr std::size_t kCount = static_cast<std::size_t>(kMostRows * kMostVectors);
+  using Table = std::array<Multiply<T>, kCount>;
+
+  static Multiply<T> at(const Table& table, std::int64_t rows, std::int64_t vectors) {
+    return table[static_cast<std::size_t>((rows - 1) * kMostVectors + vectors - 1)];
+  }
+  template <std::size_t... i> static constexpr Table plain(std::index_sequence<i...>) {
+    return {&multiply<T, i / kMostVectors + 1, i % kMostVectors + 1>...};
+  }
+  template <std::size_t... i> static constexpr Table packed(std::index_sequence<i...>) {
+    return {&multiply_packed<T, i / kMostVectors + 1, i % kMostVectors + 1>...};
+  }
+
+  static constexpr Table kPlain = plain(std::make_index_sequence<kCount>{});
+  static constexpr Table kPacked = packed(std::make_index_sequence<kCount>{});
+};
+
+}  // namespace tutti::product_tile

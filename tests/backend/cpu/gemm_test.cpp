@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/linear_algebra/gemm.h>
+#include <tutti/backend/cpu_threads.h>
+#include <tutti/backend/operations.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+struct Size {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+};
+
+/// A matrix of small whole numbers, whose sums are exact, in memory that ends with it and has gaps between its rows.
+template <class T> class Matrix {
+ public:
+  Matrix(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t gap, T outside)
+      : rows_(rows), columns_(columns), transposed_(transposed), leading_((transposed ? rows : columns) + gap) {
+    static std::mt19937 engine(3);
+    const std::int64_t lines = transposed ? columns : rows;
+    data_.assign(static_cast<std::size_t>(lines == 0 ? 0 : (lines - 1) * leading_ + leading_ - gap), outside);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) at(i, j) = static_cast<T>(static_cast<int>(engine() % 7U) - 3);
+  }
+  T& at(std::int64_t i, std::int64_t j) {
+    return data_[static_cast<std::size_t>(transposed_ ? j * leading_ + i : i * leading_ + j)];
+  }
+  MatrixView<T> view() const { return {data_.data(), leading_, transposed_}; }
+  std::vector<T>& data() { return data_; }
+  std::int64_t leading() const { return leading_; }
+
+ private:
+  std::int64_t rows_;
+  std::int64_t columns_;
+  bool transposed_;
+  std::int64_t leading_;
+  std::vector<T> data_;
+};
+
+template <class T> void check_product(const Size& size, bool a_transposed, bool b_transposed, std::int64_t gap) {
+  const T outside = std::numeric_limits<T>::quiet_NaN();
+  Matrix<T> a(size.m, size.k, a_transposed, gap, outside);
+  Matrix<T> b(size.k, size.n, b_transposed, gap, outside);
+  for (const bool accumulate : {false, true}) {
+    Matrix<T> c(size.m, size.n, false, gap, T(77));
+    std::vector<T> expected = c.data();
+    for (std::int64_t i = 0; i < size.m; ++i)
+      for (std::int64_t j = 0; j < size.n; ++j) {
+        T sum = accumulate ? c.at(i, j) : T(0);
+        for (std::int64_t step = 0; step < size.k; ++step) sum += a.at(i, step) * b.at(step, j);
+        expected[static_cast<std::size_t>(i * c.leading() + j)] = sum;
+      }
+    gemm<T>(size.m, size.n, size.k, a.view(), b.view(), c.data().data(), c.leading(), accumulate);
+    CHECK(c.data() == expected);
+  }
+}
+
+/// Sizes around those of tiles, panels, strips and blocks, of vectors of 2 to 16 lanes.
+std::vector<Size> sizes() {
+  std::vector<Size> found;
+  for (const std::int64_t m : {0, 1, 2, 3, 4, 5, 8, 12, 13, 97, 200})
+    for (const std::int64_t n : {0, 1, 2, 7, 16, 24, 33, 65})
+      for (const std::int64_t k : {0, 1, 3, 5, 16, 33}) found.push_back({m, n, k});
+  for (const Size& large :
+       {Size{5, 1540, 3}, Size{1, 1100, 257}, Size{4, 530, 300}, Size{7, 9, 513}, Size{200, 1, 600}, Size{98, 70, 258}})
+    found.push_back(large);
+  return found;
+}
+
+template <class T> void check_all_sizes() {
+  for (const Size& size : sizes())
+    for (const bool a_transposed : {false, true})
+      for (const bool b_transposed : {false, true}) {
+        CAPTURE(size.m);
+        CAPTURE(size.n);
+        CAPTURE(size.k);
+        CAPTURE(a_transposed);
+        CAPTURE(b_transposed);
+        check_product<T>(size, a_transposed, b_transposed, 0);
+        check_product<T>(size, a_transposed, b_transposed, 3);
+        check_product<T>(size, a_transposed, b_transposed, 19);  // more than a vector
+      }
+}
+
+/// f32 noise, whose sums are rounded.
+std::vector<float> noise(std::int64_t count) {
+  static std::mt19937 engine(5);
+  std::normal_distribution<float> pick;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = pick(engine);
+  return values;
+}
+
+TEST_CASE("gemm: products of all sizes and ways to lie in memory, f32") { check_all_sizes<float>(); }
+
+TEST_CASE("gemm: products of all sizes and ways to lie in memory, f64") { check_all_sizes<double>(); }
+
+TEST_CASE("gemm: of more than four rows an element has the same bits whatever else there is, and however it lies") {
+  constexpr std::int64_t kRows = 101;
+  constexpr std::int64_t kColumns = 77;
+  constexpr std::int64_t kSteps = 700;
+  const std::vector<float> a = noise(kRows * kSteps);
+  const std::vector<float> b = noise(kSteps * kColumns);
+  std::vector<float> whole(kRows * kColumns);
+  gemm<float>(kRows, kColumns, kSteps, {a.data(), kSteps}, {b.data(), kColumns}, whole.data(), kColumns);
+
+  std::vector<float> a_turned(a.size());
+  for (std::int64_t i = 0; i < kRows; ++i)
+    for (std::int64_t k = 0; k < kSteps; ++k)
+      a_turned[static_cast<std::size_t>(k * kRows + i)] = a[static_cast<std::size_t>(i * kSteps + k)];
+  std::vector<float> b_turned(b.size());
+  for (std::int64_t k = 0; k < kSteps; ++k)
+    for (std::int64_t j = 0; j < kColumns; ++j)
+      b_turned[static_cast<std::size_t>(j * kSteps + k)] = b[static_cast<std::size_t>(k * kColumns + j)];
+
+  for (const std::int64_t row : {0, 13, 90})
+    for (const std::int64_t rows : {5, 6, 11})
+      for (const std::int64_t column : {0, 3, 50})
+        for (const std::int64_t columns : {2, 9, 27})
+          for (const bool a_transposed : {false, true})
+            for (const bool b_transposed : {false, true}) {
+              const MatrixView<float> lhs =
+                  a_transposed ? MatrixView<float>{a_turned.data(), kRows, true} : MatrixView<float>{a.data(), kSteps};
+              const MatrixView<float> rhs = b_transposed ? MatrixView<float>{b_turned.data(), kSteps, true}
+                                                         : MatrixView<float>{b.data(), kColumns};
+              std::vector<float> part(static_cast<std::size_t>(rows * columns));
+              gemm<float>(rows, columns, kSteps, lhs.rows_from(row), rhs.columns_from(column), part.data(), columns);
+              for (std::int64_t i = 0; i < rows; ++i)
+                CHECK(std::memcmp(&part[static_cast<std::size_t>(i * columns)],
+                                  &whole[static_cast<std::size_t>((row + i) * kColumns + column)],
+                                  static_cast<std::size_t>(columns) * sizeof(float)) == 0);
+            }
+}
+
+TEST_CASE("gemm: NaN and infinity stay in their row and column") {
+  for (const std::int64_t m : {1, 3, 6, 13}) {
+    std::vector<float> a(static_cast<std::size_t>(m * 5), 1);
+    std::vector<float> b(5 * 9, 2);
+    b[3] = std::numeric_limits<float>::infinity();
+    a.back() = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> c(static_cast<std::size_t>(m * 9), -1);
+    gemm<float>(m, 9, 5, {a.data(), 5}, {b.data(), 9}, c.data(), 9);
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < 9; ++j) {
+        const float got = c[static_cast<std::size_t>(i * 9 + j)];
+        if (i + 1 == m)
+          CHECK(std::isnan(got));
+        else
+          CHECK(got == (j == 3 ? std::numeric_limits<float>::infinity() : 10.0F));
+      }
+  }
+}
+
+TEST_CASE("gemm: a matmul has the same bits on 1, 2, 3 and 5 threads") {
+  struct Case {
+    Shape lhs;
+    Shape rhs;
+  };
+  for (const Case& each : {Case{{8, 60000}, {60000, 8}}, Case{{2, 300000}, {300000, 9}}, Case{{300, 300}, {300, 300}},
+                           Case{{4000, 1}, {1, 40}}, Case{{3, 700, 64}, {3, 64, 31}}, Case{{1, 4096}, {4096, 2048}}}) {
+    Shape turned = each.rhs;
+    std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
+    const Array lhs = Array::from(noise(element_count(each.lhs)), each.lhs, cpu());
+    for (const Array& rhs : {Array::from(noise(element_count(each.rhs)), each.rhs, cpu()),
+                             Array::from(noise(element_count(each.rhs)), turned, cpu()).transpose()}) {
+      std::vector<float> expected;
+      for (const int threads : {1, 2, 3, 5}) {
+        set_cpu_threads(cpu(), threads);
+        const std::vector<float> found = matmul(lhs, rhs).to_vector<float>();
+        if (threads == 1) expected = found;
+        CHECK(std::memcmp(found.data(), expected.data(), expected.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+  set_cpu_threads(cpu(), 1);
+}
+
+TEST_CASE("gemm: linear's pieces add the bias of their columns") {
+  const Array x = Array::from(noise(16 * 1024), {16, 1024}, cpu());
+  const Array weight = Array::from(noise(1500 * 1024), {1500, 1024}, cpu());
+  const Array bias = Array::from(noise(1500), {1500}, cpu());
+  const std::vector<float> product = matmul(x, weight.transpose()).to_vector<float>();
+  const std::vector<float> added = bias.to_vector<float>();
+  for (const int threads : {1, 4}) {
+    set_cpu_threads(cpu(), threads);
+    const std::vector<float> found = linear(x, weight, bias, LinearActivation::relu).to_vector<float>();
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == std::max(product[i] + added[i % 1500], 0.0F));
+  }
+  set_cpu_threads(cpu(), 1);
+}
+
+/// Multiplies when its thread ends.
+struct Late {
+  std::vector<float>* result;
+  ~Late() {
+    const std::vector<float> ones(64, 1);
+    gemm<float>(8, 8, 8, {ones.data(), 8}, {ones.data(), 8}, result->data(), 8);
+  }
+};
+
+TEST_CASE("gemm: works in destructors of the thread's objects, those that end after its memory, too") {
+  std::vector<float> first(64);
+  std::vector<float> last(64);
+  std::thread([&] {
+    thread_local Late late{&last};
+    const std::vector<float> twos(64, 2);
+    gemm<float>(8, 8, 8, {twos.data(), 8}, {twos.data(), 8}, first.data(), 8);
+    CHECK(late.result == &last);
+  }).join();
+  CHECK(first == std::vector<float>(64, 32));
+  CHECK(last == std::vector<float>(64, 8));
+}
+
+}  // namespace
+}  // namespace tutti
