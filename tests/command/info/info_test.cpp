@@ -58,7 +58,7 @@ TEST_CASE("info: --json is one object with the same facts") {
   }
   CHECK(report["tutti"]["version"] == TUTTI_VERSION);
   CHECK(report["tutti"]["options"]["cuda"].is_boolean());
-  CHECK(report["tutti"]["options"].size() == 8);
+  CHECK(report["tutti"]["options"].size() == 7);
   CHECK(report["devices"]["cores_allowed"].get<int>() >= 1);
   CHECK(report["processor"]["memory"]["total_bytes"].get<std::size_t>() > 1'000'000);
   const json& cuda = report["devices"]["CUDA"];
