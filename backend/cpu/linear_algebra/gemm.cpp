@@ -21,8 +21,9 @@ using product_tile::kMostVectors;
 // What is packed at once: steps of the sums, which decide how these are rounded; rows of a, for the second cache; and
 // columns of b, for the third.
 constexpr std::int64_t kMostDepth = 256;
-constexpr std::int64_t kMostBlockRows = 96;  // a multiple of kMostRows
+constexpr std::int64_t kMostBlockRows = 96;
 constexpr std::int64_t kMostBlockColumns = 1536;
+static_assert(kMostBlockRows % kMostRows == 0);
 
 /// Up to so many columns a costs less to read where it is than to pack.
 constexpr std::int64_t kFewColumns = 64;

@@ -31,7 +31,7 @@ struct Pieces {
     down = divide_up(size.m, std::max(kRows, kElements / size.n));
     // Enough for all, and where packing operands anew is lost in the work, enough for threads that are not alike.
     cut(size, products, threads, std::int64_t{1} << 21U);
-    cut(size, products, 4 * threads, std::int64_t{1} << 26U);
+    if (threads > 1) cut(size, products, 4 * threads, std::int64_t{1} << 26U);
   }
 
  private:
