@@ -70,9 +70,9 @@ template <class T> void check_product(const Size& size, bool a_transposed, bool 
 /// Sizes around those of tiles, panels, strips and blocks, of vectors of 2 to 16 lanes.
 std::vector<Size> sizes() {
   std::vector<Size> found;
-  for (const std::int64_t m : {0, 1, 2, 3, 4, 5, 8, 12, 13, 97, 200})
-    for (const std::int64_t n : {0, 1, 2, 7, 16, 24, 33, 65})
-      for (const std::int64_t k : {0, 1, 3, 5, 16, 33}) found.push_back({m, n, k});
+  for (const std::int64_t m : {0, 1, 2, 3, 4, 5, 13, 97})
+    for (const std::int64_t n : {0, 1, 7, 24, 33, 65})
+      for (const std::int64_t k : {0, 1, 5, 33}) found.push_back({m, n, k});
   for (const Size& large :
        {Size{5, 1540, 3}, Size{1, 1100, 257}, Size{4, 530, 300}, Size{7, 9, 513}, Size{200, 1, 600}, Size{98, 70, 258}})
     found.push_back(large);
@@ -89,17 +89,15 @@ template <class T> void check_all_sizes() {
         CAPTURE(a_transposed);
         CAPTURE(b_transposed);
         check_product<T>(size, a_transposed, b_transposed, 0);
-        check_product<T>(size, a_transposed, b_transposed, 3);
         check_product<T>(size, a_transposed, b_transposed, 19);  // more than a vector
       }
 }
 
-/// f32 noise, whose sums are rounded.
+/// Numbers in [-0.5, 0.5), whose sums are rounded.
 std::vector<float> noise(std::int64_t count) {
   static std::mt19937 engine(5);
-  std::normal_distribution<float> pick;
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = pick(engine);
+  for (float& value : values) value = static_cast<float>(engine()) * 0x1p-32F - 0.5F;
   return values;
 }
 
@@ -168,8 +166,8 @@ TEST_CASE("gemm: a matmul has the same bits on 1, 2, 3 and 5 threads") {
     Shape lhs;
     Shape rhs;
   };
-  for (const Case& each : {Case{{8, 60000}, {60000, 8}}, Case{{2, 300000}, {300000, 9}}, Case{{300, 300}, {300, 300}},
-                           Case{{4000, 1}, {1, 40}}, Case{{3, 700, 64}, {3, 64, 31}}, Case{{1, 4096}, {4096, 2048}}}) {
+  for (const Case& each : {Case{{16, 20000}, {20000, 16}}, Case{{2, 70000}, {70000, 32}}, Case{{300, 300}, {300, 300}},
+                           Case{{4000, 1}, {1, 40}}, Case{{3, 700, 64}, {3, 64, 31}}, Case{{1, 2048}, {2048, 2100}}}) {
     Shape turned = each.rhs;
     std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
     const Array lhs = Array::from(noise(element_count(each.lhs)), each.lhs, cpu());
