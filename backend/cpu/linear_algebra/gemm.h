@@ -19,11 +19,12 @@ template <class T> struct MatrixView {
 /// Rows of a up to which `gemm` reads b where it is.
 inline constexpr std::int64_t kFewRows = 4;
 
-/// c = a b, or c += a b where `accumulate`, for a [m, k], b [k, n] and row-major c [m, n] with rows `c_leading` apart;
-/// on the calling thread alone, which keeps up to 3.4 MB to work in. An element's bits depend on its row of a, its
-/// column of b, k and `accumulate` alone, but where lanes add up parts of a sum: where b is transposed and a has no
-/// more than kFewRows rows, and where c is one column without gaps and a is not transposed. They never depend on n, or
-/// on which rows there are beside. Throws std::bad_alloc.
+/// c = a b, or c += a b where `accumulate`, for a [m, k], b [k, n] and row-major c [m, n] with rows `c_leading` apart.
+/// Runs on the calling thread alone, which keeps up to 3.4 MB to work in. Throws std::bad_alloc.
+///
+/// Bits of an element depend on its row of a, its column of b, k and `accumulate` alone, with two exceptions, where
+/// lanes hold parts of its sum: a transposed b and at most kFewRows rows, and a c of one column without gaps and an a
+/// that is not transposed.
 template <class T> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
                              std::int64_t c_leading, bool accumulate = false);
 
