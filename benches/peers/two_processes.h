@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -46,8 +47,8 @@ class RendezvousFolder {
 };
 
 /// Runs body(rank, page) in a child process per rank, on a core of its own if `bound`. Neither outlives
-/// `limit_seconds`, the parent, or a failure of the other. Returns the status for main. To be called before anything
-/// starts a thread.
+/// `limit_seconds`, the parent, or a failure of the other. Returns the status for main, also when SIGTERM or SIGINT
+/// asks to end, so that the caller's folders go away. To be called before anything starts a thread.
 template <class Body> int run_two_processes(unsigned limit_seconds, bool bound, Body body) {
   void* memory = mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return std::perror("mmap"), 1;
@@ -85,15 +86,20 @@ template <class Body> int run_two_processes(unsigned limit_seconds, bool bound, 
     _exit(status);  // the peers' static objects are not ours to take down
   }
 
+  struct sigaction interrupt {};
+  interrupt.sa_handler = [](int) {};  // wait() returns then
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &interrupt, nullptr);
+
   int result = 0;
-  for (int ended = 0; ended < 2; ++ended) {
+  for (int ended = 0; ended < 2;) {
     int status = 0;
     const pid_t pid = wait(&status);
-    if (pid < 0) return std::perror("wait"), 1;
+    if (pid < 0 && errno != EINTR) return std::perror("wait"), 1;
+    if (pid > 0) ++ended;
     for (pid_t& rank : ranks)
       if (rank == pid) rank = 0;
-    if (status == 0) continue;
-    result = 1;
+    if (pid > 0 && status == 0) continue;
+    result = 1;  // a rank has failed, or we are told to end
     for (pid_t& rank : ranks) end(rank);
   }
   return result;
