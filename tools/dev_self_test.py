@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails; and
-what ./dev check leaves out where CI's time runs out, and how ./dev bench --peers compares."""
+what ./dev check leaves out where CI's time runs out."""
 
-import contextlib
-import io
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -69,56 +66,6 @@ class Answers(unittest.TestCase):
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(text, done.stderr)
             self.assertNotIn("setup.sh was called", done.stderr)
-
-
-class Peers(unittest.TestCase):
-    """What ./dev bench --peers makes of programs, on scripts in their place."""
-
-    def setUp(self):
-        sys.path.insert(0, str(ROOT / "benches/peers"))
-        import measure
-        self.measure = measure
-        self.addCleanup(sys.path.remove, str(ROOT / "benches/peers"))
-
-    def compared(self, ours, peers, rows, wanted):
-        """The table of two rounds; each way is a list of scripts."""
-        def variant(side, name, scripts, ranks=1):
-            return self.measure.Variant(side, name, [self.measure.Program([sys.executable, "-c", script], ranks)
-                                                     for script in scripts])
-        comparison = self.measure.Comparison(
-            title="A title", unit="ms", rows=rows, ours=[variant("Ours", "", ours)],
-            peers=[variant("Theirs", name, scripts, ranks) for name, scripts, ranks in peers],
-            parse=self.measure.parse_lines("model", "ms"), wanted={"Theirs": wanted}, note="A note.")
-        with contextlib.redirect_stderr(io.StringIO()) as errors:
-            for results in self.measure.measure(comparison, 2):
-                pass
-        return self.measure.markdown(comparison, self.measure.compare(comparison, results)), errors.getvalue()
-
-    def test_the_best_way_of_a_peer_counts_for_each_row(self):
-        def prints(model, ms):
-            return f"print('{{\"model\": \"{model}\", \"ms\": {ms}}}')"
-        table, errors = self.compared(
-            [prints("a", 2), prints("b", 4)],
-            [("quick", [prints("a", 3), "import sys; sys.exit('no b')"], 1), ("steady", [prints("a", 4), prints("b", 2)], 1)],
-            ["a", "b", "c"], {"a": 1.25, "b": 1})
-        self.assertIn("| a | Ours | 2 | Theirs: quick | 3 | **1.50** (1.50–1.50) | 1.25, met |", table)
-        self.assertIn("| b | Ours | 4 | Theirs: steady | 2 | **0.50** (0.50–0.50) | 1, **missed** |", table)
-        self.assertIn("| c | Ours | | Theirs | | **no figure** |  |", table)
-        self.assertIn("no b", errors)
-
-    def test_ranks_are_started_as_a_launcher_does(self):
-        script = ("import json, os; names = ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'MASTER_ADDR', 'MASTER_PORT', 'TUTTI_SECRET'); "
-                  "assert all(os.environ[name] for name in names); "
-                  "print(json.dumps({'model': 'a', 'ms': 10 * int(os.environ['WORLD_SIZE']) + int(os.environ['RANK'])}))")
-        table, errors = self.compared(["print('{\"model\": \"a\", \"ms\": 5}')"], [("ranks", [script], 2)], ["a"], {})
-        self.assertIn("| a | Ours | 5 | Theirs: ranks | 20 | **4.00** (4.00–4.00) |  |", table)
-        self.assertEqual(errors.count("round"), 2)
-
-    def test_a_rank_that_fails_fails_its_program(self):
-        script = "import os, sys; sys.exit('rank 1 is ill' if os.environ['RANK'] == '1' else 0)"
-        table, errors = self.compared(["print('{\"model\": \"a\", \"ms\": 5}')"], [("ranks", [script], 2)], ["a"], {})
-        self.assertIn("**no figure**", table)
-        self.assertIn("rank 1 is ill", errors)
 
 
 class TimeLeft(unittest.TestCase):

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs Tutti's benches and those of other libraries in turn, and compares them within each round.
 
-The first round runs every variant of every peer (algorithm, settings); later rounds those that were within half of
-the best somewhere. The best variant is the one with the smallest median over its rounds, and a ratio is the median
-of the rounds' ratios. Prints Markdown; writes the same and all raw figures as JSON beside it.
+A round runs what measures the same one after the other, each second round backwards. The first one has every variant of
+every peer (algorithm, settings), later ones those that were within half of the best somewhere, or failed. The best
+variant is the one with the smallest median over its rounds, at least half of all, and a ratio is the median of the
+rounds' ratios. Prints Markdown; writes the same and all raw figures as JSON beside it.
 """
 
 import argparse
@@ -14,12 +15,12 @@ import os
 import pathlib
 import platform
 import re
-import signal
 import sys
 import time
 
 from comparisons import PARTS
 from measure import compare, markdown, measure
+from programs import exit_on_signals
 
 
 def busy_cores(seconds=3.0):
@@ -51,8 +52,8 @@ def write(folder, record, comparisons):
         text += "\n**Others were using this machine: these figures prove nothing.**\n"
     by_title = {comparison.title: comparison for comparison in comparisons}
     for found in record["comparisons"]:
-        text += "\n" + markdown(by_title[found["title"]], found["rows"])
-    (folder / "peers.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        text += "\n" + markdown(by_title[found["title"]], found["rows"], record["rounds"])
+    (folder / "peers.json").write_text(json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     (folder / "peers.md").write_text(text)
 
 
@@ -78,14 +79,13 @@ def main():
     if not set(options.types) <= {"f32", "bf16"}:
         parser.error("--types wants f32, bf16 or f32,bf16")
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    exit_on_signals()
     options.folder = options.folder.resolve()
     options.torch = os.path.abspath(options.torch) if "/" in options.torch else options.torch
-    comparisons = []
-    for comparison in (found for name, part in PARTS.items() if options.only in (None, name) for found in part(options)):
-        comparison.peers = [peer for peer in comparison.peers if re.search(options.variants, peer.name)]
-        if comparison.rows and comparison.peers:
-            comparisons.append(comparison)
+    comparisons = [found for name, part in PARTS.items() if options.only in (None, name) for found in part(options)]
+    for comparison in comparisons:
+        comparison.narrow(re.compile(options.variants))
+    comparisons = [comparison for comparison in comparisons if comparison.rows]
     if not comparisons:
         parser.error("nothing is left to compare: see --models and --variants")
     if options.groups:
@@ -95,10 +95,10 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for comparison in comparisons:
         record["comparisons"].append({})
-        for results in measure(comparison, options.rounds):
+        for _ in measure(comparison, options.rounds):
             record["comparisons"][-1] = {
-                "title": comparison.title, "unit": comparison.unit, "rows": compare(comparison, results),
-                "raw": [{"side": variant.side, "variant": variant.name, "rounds": results[id(variant)]}
+                "title": comparison.title, "unit": comparison.unit, "rows": compare(comparison),
+                "raw": [{"side": variant.side, "variant": variant.name, "rounds": variant.rounds}
                         for variant in comparison.ours + comparison.peers]}
             write(options.out, record, comparisons)
     print((options.out / "peers.md").read_text())

@@ -5,7 +5,8 @@ import json
 import pathlib
 import re
 
-from measure import Comparison, Program, Variant, parse_lines
+from measure import Comparison, Variant, parse_lines
+from programs import Program
 
 HERE = pathlib.Path(__file__).parent
 
@@ -17,9 +18,9 @@ OF_PROCESSES = {64 << 10: 5.0, 1 << 20: 5.0, 4 << 20: 3.0, 16 << 20: 3.0, 64 << 
 
 def parse_all_reduce(output):
     """Ours are Google Benchmark's, theirs a line for each size."""
-    if output.lstrip().startswith("{\n"):
-        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"]
-                for bench in json.loads(output)["benchmarks"]}
+    if document := re.search(r"^\{$", output, re.MULTILINE):
+        content, _ = json.JSONDecoder().raw_decode(output, document.start())
+        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"] for bench in content["benchmarks"]}
     return parse_lines("bytes", "us")(output)
 
 
@@ -27,19 +28,20 @@ def size_text(size):
     return f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
 
 
-def of_bench(side, bench, pattern):
-    return Variant(side, "", [Program([str(bench), f"--benchmark_filter={pattern}", "--benchmark_format=json"])])
+def of_bench(side, options, pattern, sizes):
+    command = [str(options.folder / "distributed_bench"), f"--benchmark_filter={pattern}", "--benchmark_format=json"]
+    return Variant(side, "", [Program(command, sizes)])
 
 
 def all_reduce(options):
     """Between two devices of one process."""
     sizes = "|".join(map(str, SIZES))
-    bench = options.folder / "distributed_bench"
     wanted = {"Gloo": dict.fromkeys(SIZES, 7.0), "Open MPI": dict.fromkeys(SIZES, 2.5)}
     return [Comparison(
         title=f"All-reduce of f32, each buffer just {'written by its rank' if written else 'reduced before'}",
-        unit="µs", rows=SIZES, peers=gloo(options, written) + open_mpi(options, written), parse=parse_all_reduce,
-        ours=[of_bench(f"Tutti, {label}", bench, f"{name}/bytes:({sizes})/written:{written}/")
+        unit="µs", rows=SIZES, parse=parse_all_reduce,
+        peers=gloo(options, SIZES, written) + open_mpi(options, SIZES, written),
+        ours=[of_bench(f"Tutti, {label}", options, f"{name}/bytes:({sizes})/written:{written}/", SIZES)
               for label, name in (("engine", "all_reduce_communicator"), ("server", "all_reduce_server"))],
         shown=size_text, wanted=wanted,
         note="Ours is one process with two threads; theirs are two processes. In place, buffers that stay; each rank "
@@ -49,23 +51,25 @@ def all_reduce(options):
 
 def processes(options):
     """All-reduce between two processes."""
+    sizes = list(OF_PROCESSES)
     return [Comparison(
         title="All-reduce of f32 between two processes, each buffer just reduced before", unit="µs",
-        rows=list(OF_PROCESSES),
-        ours=[of_bench("Tutti, shared memory", options.folder / "distributed_bench", "all_reduce_shared_memory")],
-        peers=gloo(options, 0) + open_mpi(options, 0), parse=parse_all_reduce, shown=size_text,
+        rows=sizes, parse=parse_all_reduce, shown=size_text,
+        ours=[of_bench("Tutti, shared memory", options, "all_reduce_shared_memory", sizes)],
+        peers=gloo(options, sizes, written=0) + open_mpi(options, sizes, written=0),
         wanted={"Gloo": OF_PROCESSES, "Open MPI": OF_PROCESSES},
         note="Two processes each, on a core each; in place, buffers that stay (ours in shared memory); a meeting before "
              "each call, not timed; until the result is in rank 0's buffer.")]
 
 
-def gloo(options, written):
-    return [Variant("Gloo", how, [Program([str(options.folder / "peers/gloo_all_reduce"), *how.split(), str(written)])])
+def gloo(options, sizes, written):
+    program = str(options.folder / "peers/gloo_all_reduce")
+    return [Variant("Gloo", how, [Program([program, *how.split(), str(written)], sizes)])
             for how in ("ring block bound", "ring block free", "bcube block bound", "ring_chunked block bound",
                         "ring_chunked poll bound", "halving_doubling block bound", "halving_doubling poll bound")]
 
 
-def open_mpi(options, written):
+def open_mpi(options, sizes, written):
     vader = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
     tuned = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm"]
     settings = {
@@ -80,7 +84,8 @@ def open_mpi(options, written):
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     start = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--timeout", "290"]
     program = str(options.folder / "peers/mpi_all_reduce")
-    return [Variant("Open MPI", name, [Program([*start, *words, program, name, str(written)], environment=root)])
+    return [Variant("Open MPI", name, [Program([*start, *words, program, name, str(written)], sizes,
+                                               environment=root)])
             for name, words in settings.items()]
 
 
@@ -108,7 +113,7 @@ def step(options):
     models = chosen(ONE_DEVICE, options)
 
     def programs(command, threads, dtype, way, names):
-        return [Program([*command, name, threads, models[name], dtype, *way], seconds=SECONDS_OF_STEPS)
+        return [Program([*command, name, threads, models[name], dtype, *way], [name], seconds=SECONDS_OF_STEPS)
                 for name in names if name in models]
 
     def comparison(threads, dtype):
@@ -132,7 +137,7 @@ def devices(options):
     bench, script = str(options.folder / "process_steps"), str(HERE / "ddp_steps.py")
 
     def variant(side, command, ranks):
-        return Variant(side, "", [Program([*command(name, count)], ranks, seconds=SECONDS_OF_STEPS)
+        return Variant(side, "", [Program([*command(name, count)], [name], ranks, seconds=SECONDS_OF_STEPS)
                                   for name, count in models.items()])
 
     return [Comparison(

@@ -2,33 +2,33 @@
 """Programs that are run in turn, and the ratios between them within each round."""
 
 import json
-import os
-import secrets
-import signal
-import socket
+import math
 import statistics
-import subprocess
 import sys
 from dataclasses import dataclass, field
 
-
-@dataclass
-class Program:
-    """One program, in as many ranks as it has; what rank 0 prints is read."""
-
-    command: list
-    ranks: int = 1
-    environment: dict = field(default_factory=dict)
-    seconds: int = 300  # several times what the slowest takes on a quiet machine
+from programs import ProgramError, output_of
 
 
 @dataclass
 class Variant:
-    """One way to run one side: programs, which together give {what was measured: time}."""
+    """One way to run one side: programs, which together give {what was measured: time} in each round."""
 
     side: str
     name: str
     programs: list
+    rounds: list = field(default_factory=list)  # {} for those that it was not in
+    running: bool = True  # in the next round
+
+    def measures(self):
+        return {what for program in self.programs for what in program.measures}
+
+    def times(self, what):
+        """Of each round, None where it has none."""
+        return [found.get(what) for found in self.rounds]
+
+    def median(self, what):
+        return middle(self.times(what))
 
 
 @dataclass
@@ -43,92 +43,17 @@ class Comparison:
     wanted: dict = field(default_factory=dict)  # {side: {what: ratio}}
     shown: callable = str
 
-    def peer_sides(self):
-        return list(dict.fromkeys(variant.side for variant in self.peers))
+    def narrow(self, pattern):
+        """Leaves the peers that match, and what any of them measures."""
+        self.peers = [peer for peer in self.peers if pattern.search(peer.name)]
+        left = set().union(*(peer.measures() for peer in self.peers))
+        self.rows = [what for what in self.rows if what in left]
+        for ours in self.ours:
+            ours.programs = [program for program in ours.programs if left.intersection(program.measures)]
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
-def variables_of_ranks(ranks):
-    """What a launcher would set, for each rank."""
-    port, secret = free_port(), secrets.token_hex(16)
-    return [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
-             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TUTTI_SECRET": secret} for rank in range(ranks)]
-
-
-def output_of(program, name):
-    """What rank 0 printed; empty when a rank failed or ran out of time, which a peer may."""
-    variables = variables_of_ranks(program.ranks) if program.ranks > 1 else [{}]
-    processes = [subprocess.Popen(program.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  start_new_session=True, env=os.environ | program.environment | own)
-                 for own in variables]
-    outputs = []
-    try:
-        for process in processes:
-            outputs.append(process.communicate(timeout=program.seconds))
-    except subprocess.TimeoutExpired:
-        outputs.append(("", "out of time"))
-    finally:  # also when we are told to end
-        for process in processes:
-            running = process.poll() is None
-            try:
-                os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it, children that are left too
-            except ProcessLookupError:
-                pass
-            if running:
-                process.communicate()
-    if any(process.returncode != 0 for process in processes):
-        errors = next((errors for _, errors in reversed(outputs) if errors.strip()), "")
-        print(f"compare: {name}: {' '.join(map(str, program.command))}: ...{errors.strip()[-300:]}", file=sys.stderr)
-        return ""
-    return outputs[0][0]
-
-
-def run(variant, parse):
-    """What one run measured: nothing of the programs that failed."""
-    found = {}
-    for program in variant.programs:
-        output = output_of(program, f"{variant.side}, {variant.name}")
-        if output:
-            found |= parse(output)
-    return found
-
-
-def contenders(variants, results):
-    """Who was within half of the best of its side somewhere, and who failed: it may have been an accident."""
-    kept = []
-    for variant in variants:
-        mine = results[id(variant)][-1]
-        if not mine:
-            kept.append(variant)
-            continue
-        best = {what: min(results[id(other)][-1].get(what, float("inf")) for other in variants
-                          if other.side == variant.side) for what in mine}
-        if any(mine[what] <= 1.5 * best[what] for what in mine):
-            kept.append(variant)
-    return kept
-
-
-def measure(comparison, rounds):
-    """After each round {id of variant: what each round measured, nothing for rounds that it was not in}."""
-    everyone = comparison.ours + comparison.peers
-    results = {id(variant): [] for variant in everyone}
-    running = everyone
-    for turn in range(rounds):
-        print(f"{comparison.title}: round {turn + 1} of {rounds}", file=sys.stderr)
-        for variant in everyone:
-            results[id(variant)].append(run(variant, comparison.parse) if variant in running else {})
-        if turn == 0:
-            running = comparison.ours + contenders(comparison.peers, results)
-        yield results
-
-
-def rounds_of(variant, results, what):
-    return [found.get(what) for found in results[id(variant)]]
+    def sides_of(self, what):
+        """The peers that measure it, in some variant."""
+        return list(dict.fromkeys(variant.side for variant in self.peers if what in variant.measures()))
 
 
 def middle(values):
@@ -136,52 +61,110 @@ def middle(values):
     return statistics.median(values) if values else None
 
 
-def best_of(comparison, side, results, what):
-    """Of those that ran in the last round, if any: one lucky round is no median."""
-    variants = [variant for variant in comparison.peers if variant.side == side]
-    measured = [variant for variant in variants if middle(rounds_of(variant, results, what)) is not None]
-    lasting = [variant for variant in measured if rounds_of(variant, results, what)[-1] is not None]
-    return min(lasting or measured, key=lambda variant: middle(rounds_of(variant, results, what)), default=None)
+def parse_lines(key, time):
+    """Reads programs that print a line of JSON for each thing that they measure, whatever else they print."""
+    def parse(output):
+        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return {line[key]: line[time] for line in lines}
+    return parse
 
 
-def compare(comparison, results):
+def figures_of(program, parse):
+    """{what was measured: time}, all that the program is there for. Raises ProgramError, also where some are missing."""
+    output = output_of(program)
+    try:
+        found = parse(output)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ProgramError(f"its output is not understood: {type(error).__name__}: {error}") from error
+    for what in program.measures:
+        if not isinstance(found.get(what), (int, float)) or not 0 < found[what] < math.inf:
+            raise ProgramError(f"no time of {what}: {found.get(what, 'nothing')}")
+    return {what: found[what] for what in program.measures}
+
+
+def order_of(comparison, turn):
+    """Programs with their variants: those that measure the same follow each other, and every other round is reversed,
+    so that neither side always goes first."""
+    running = [variant for variant in comparison.ours + comparison.peers if variant.running]
+    programs = [(variant, program) for variant in running for program in variant.programs]
+    programs.sort(key=lambda each: comparison.rows.index(each[1].measures[0]))  # stable
+    return programs[::-1] if turn % 2 else programs
+
+
+def run_round(comparison, turn):
+    for variant in comparison.ours + comparison.peers:
+        variant.rounds.append({})
+    for variant, program in order_of(comparison, turn):
+        try:
+            variant.rounds[-1] |= figures_of(program, comparison.parse)
+        except ProgramError as error:
+            print(f"bench: {variant.side}{', ' * bool(variant.name)}{variant.name}: "
+                  f"{' '.join(map(str, program.command))}: {error}", file=sys.stderr)
+
+
+def is_contender(variant, peers):
+    """True for who was within half of the best of its side somewhere, and for who lacks a figure, as by an accident."""
+    mine = variant.rounds[-1]
+    if variant.measures() - mine.keys():
+        return True
+    side = [other.rounds[-1] for other in peers if other.side == variant.side]
+    return any(time <= 1.5 * min(found[what] for found in side if what in found) for what, time in mine.items())
+
+
+def measure(comparison, rounds):
+    """Yields after each round, whose figures the variants have. After the first, peers that are far behind drop out."""
+    for turn in range(rounds):
+        print(f"{comparison.title}: round {turn + 1} of {rounds}", file=sys.stderr)
+        run_round(comparison, turn)
+        if turn == 0:
+            contenders = [is_contender(peer, comparison.peers) for peer in comparison.peers]
+            for peer, is_one in zip(comparison.peers, contenders):
+                peer.running = is_one
+        yield
+
+
+def best_of(comparison, side, what):
+    """The smallest median of those that are still running and have figures of half of the rounds: one lucky round is no
+    median, and one that fails is no end."""
+    running = [variant for variant in comparison.peers
+               if variant.side == side and variant.running and variant.median(what) is not None]
+    steady = [variant for variant in running if 2 * variant.times(what).count(None) <= len(variant.rounds)]
+    return min(steady or running, key=lambda variant: variant.median(what), default=None)
+
+
+def compare(comparison):
     """A row for each thing that was measured, each of our ways and each peer."""
     rows = []
     for what in comparison.rows:
         for ours in comparison.ours:
-            mine = rounds_of(ours, results, what)
-            for side in comparison.peer_sides():
-                peer = best_of(comparison, side, results, what)
-                theirs = rounds_of(peer, results, what) if peer else []
-                ratios = [b / a for a, b in zip(mine, theirs) if a and b]
+            for side in comparison.sides_of(what):
+                peer = best_of(comparison, side, what)
+                pairs = zip(ours.times(what), peer.times(what)) if peer else []
+                ratios = [theirs / mine for mine, theirs in pairs if None not in (mine, theirs)]
                 row = {"what": what, "ours": ours.side, "peer": side, "wanted": comparison.wanted.get(side, {}).get(what),
                        "ratios": ratios}
                 if ratios:
-                    row |= {"ours_median": middle(mine), "variant": peer.name, "peer_median": middle(theirs),
+                    row |= {"ours_median": ours.median(what), "variant": peer.name, "peer_median": peer.median(what),
                             "ratio": statistics.median(ratios)}
                 rows.append(row)
     return rows
 
 
-def markdown(comparison, rows):
+def markdown(comparison, rows, rounds):
+    """A table of rows; a ratio of fewer rounds than were asked for says of how many."""
     lines = [f"### {comparison.title}", "", comparison.note, "",
              f"| | ours | {comparison.unit} | peer at its best | {comparison.unit} | peer / ours (rounds) | wanted |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         wanted = "" if row["wanted"] is None else f"{row['wanted']:g}"
-        if not row["ratios"]:
+        ratios = row["ratios"]
+        if not ratios:
             lines.append(f"| {comparison.shown(row['what'])} | {row['ours']} | | {row['peer']} | | **no figure** | {wanted} |")
             continue
         if wanted:
             wanted += ", met" if row["ratio"] >= row["wanted"] else ", **missed**"
+        few = f", {len(ratios)} of {rounds} rounds" * (len(ratios) < rounds)
         lines.append(f"| {comparison.shown(row['what'])} | {row['ours']} | {row['ours_median']:.3g} "
                      f"| {row['peer']}{': ' * bool(row['variant'])}{row['variant']} | {row['peer_median']:.3g} "
-                     f"| **{row['ratio']:.2f}** ({min(row['ratios']):.2f}–{max(row['ratios']):.2f}) | {wanted} |")
+                     f"| **{row['ratio']:.2f}** ({min(ratios):.2f}–{max(ratios):.2f}{few}) | {wanted} |")
     return "\n".join(lines) + "\n"
-
-
-def parse_lines(key, time):
-    """Of programs that print a line of JSON for each thing that they measure."""
-    def parse(output):
-        return {line[key]: line[time] for line in map(json.loads, output.splitlines())}
-    return parse

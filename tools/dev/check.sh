@@ -244,6 +244,7 @@ stage "running tests, self-test" tools/run_tests_self_test.py
 stage "running test cases, self-test" tools/run_test_cases_self_test.py
 stage "merging tests, self-test" tools/compiling/merge_tests_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
+stage "benches beside other libraries, self-test" benches/peers/peers_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py
 stage "./dev, self-test" tools/dev_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
