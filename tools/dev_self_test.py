@@ -61,11 +61,24 @@ class Answers(unittest.TestCase):
     def test_peers_that_mean_nothing_are_refused_first(self):
         for arguments, text in ((["--threads", "zero"], "--threads wants numbers"), (["--only", "bench"], "invalid choice"),
                                 (["--types", "f16"], "--types wants f32"), (["--rounds", "0"], "--rounds wants 1"),
+                                (["--variants", "("], "argument --variants: '(' is no regular expression"),
+                                (["--models", "*"], "argument --models: '*' is no regular expression"),
+                                (["--output", "dev"], f"cannot make the folder {self.root}/dev: File exists"),
                                 (["--only", "devices", "--models", "resnet"], "nothing is left to compare")):
-            done = subprocess.run([self.root / "dev", "bench", "--peers", *arguments], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([self.root / "dev", "bench", *arguments, "--peers"], capture_output=True, text=True,
+                                  timeout=60, cwd=self.root)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(text, done.stderr)
             self.assertNotIn("setup.sh was called", done.stderr)
+
+    def test_peers_without_pytorch_say_how_to_go_on(self):
+        setup, calls = self.root / "tools/setup.sh", (self.root / "tools/setup.sh").read_text()
+        self.addCleanup(setup.write_text, calls)
+        setup.write_text("#!/bin/sh\n")
+        done = subprocess.run([self.root / "dev", "bench", "--peers", "--only", "step"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("PyTorch is missing", done.stderr)
+        self.assertIn("'--only all_reduce'", done.stderr)
 
 
 class TimeLeft(unittest.TestCase):

@@ -59,7 +59,7 @@ install_packages() {
   apt install -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-# install_python NAME PACKAGES [OPTION...]: in build/NAME, by pip. Without it the tests that need it are skipped, by name.
+# install_python NAME PACKAGES [OPTION...]: in build/NAME, by pip. Whoever needs it looks whether it is there; tests are skipped.
 install_python() {
   local folder=build/$1 wanted=$2
   shift 2
@@ -72,7 +72,7 @@ install_python() {
     "$folder/bin/pip" install --disable-pip-version-check --quiet "$@" $wanted >>"$log" 2>&1; then
     echo "$wanted" >"$folder/installed"
   else
-    echo "setup: no $wanted; tests that need them will be skipped (whole output: $log)" >&2
+    echo "setup: could not install $wanted; what needs them is left out (whole output: $log)" >&2
     rm -rf "$folder"
   fi
 }

@@ -57,18 +57,34 @@ def write(folder, record, comparisons):
     (folder / "peers.md").write_text(text)
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="./dev bench --peers", description=__doc__.splitlines()[0])
+def regular_expression(text):
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from error
+
+
+def from_caller(text):
+    """A path as the caller wrote it: ./dev runs in the folder of the repository."""
+    return pathlib.Path(os.environ.get("TUTTI_CALLED_FROM", "."), text)
+
+
+def options_of(parser):
+    """The options, as what they mean. Words that mean nothing are an error."""
     parser.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)  # benches of a build with -Dpeers=true
+    parser.add_argument("--peers", action="store_true", help=argparse.SUPPRESS)  # what ./dev was told
     parser.add_argument("--torch", default="python3", help=argparse.SUPPRESS)  # a Python that can import torch
     parser.add_argument("--groups", action="store_true", help=argparse.SUPPRESS)  # of tools/setup.sh: only prints them
     parser.add_argument("--only", choices=list(PARTS), help="one part; without it all")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--variants", default="", metavar="REGEX", help="only the peers' variants that match")
-    parser.add_argument("--models", default="", metavar="REGEX", help="only these models (parts step and devices)")
+    parser.add_argument("--variants", type=regular_expression, default="", metavar="REGEX",
+                        help="only the peers' variants that match, and what they measure")
+    parser.add_argument("--models", type=regular_expression, default="", metavar="REGEX",
+                        help="only these models (parts step and devices)")
     parser.add_argument("--threads", default="1,2", metavar="LIST", help="for each of these numbers (part step)")
     parser.add_argument("--types", default="f32,bf16", metavar="LIST", help="for each of these (part step)")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/bench"), metavar="FOLDER")
+    parser.add_argument("--output", type=from_caller, default=pathlib.Path("runs/bench"), metavar="FOLDER",
+                        help="where peers.md and peers.json go (runs/bench)")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds wants 1 at least")
@@ -78,21 +94,29 @@ def main():
     options.types = options.types.split(",")
     if not set(options.types) <= {"f32", "bf16"}:
         parser.error("--types wants f32, bf16 or f32,bf16")
-
-    exit_on_signals()
     options.folder = options.folder.resolve()
     options.torch = os.path.abspath(options.torch) if "/" in options.torch else options.torch
+    return options
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench --peers", description=__doc__.splitlines()[0])
+    options = options_of(parser)
     comparisons = [found for name, part in PARTS.items() if options.only in (None, name) for found in part(options)]
     for comparison in comparisons:
-        comparison.narrow(re.compile(options.variants))
+        comparison.narrow(options.variants)
     comparisons = [comparison for comparison in comparisons if comparison.rows]
     if not comparisons:
         parser.error("nothing is left to compare: see --models and --variants")
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"cannot make the folder {options.output}: {error.strerror}")
     if options.groups:
         print("torch" if any("PyTorch" in peer.side for each in comparisons for peer in each.peers) else "")
         return 0
+    exit_on_signals()
     record = {"machine": machine(), "rounds": options.rounds, "comparisons": []}
-    options.out.mkdir(parents=True, exist_ok=True)
     for comparison in comparisons:
         record["comparisons"].append({})
         for _ in measure(comparison, options.rounds):
@@ -100,9 +124,9 @@ def main():
                 "title": comparison.title, "unit": comparison.unit, "rows": compare(comparison),
                 "raw": [{"side": variant.side, "variant": variant.name, "rounds": variant.rounds}
                         for variant in comparison.ours + comparison.peers]}
-            write(options.out, record, comparisons)
-    print((options.out / "peers.md").read_text())
-    print(f"wrote {options.out}/peers.json and peers.md", file=sys.stderr)
+            write(options.output, record, comparisons)
+    print((options.output / "peers.md").read_text())
+    print(f"wrote {options.output}/peers.json and peers.md", file=sys.stderr)
     return 0 if all(row["ratios"] for found in record["comparisons"] for row in found["rows"]) else 1
 
 

@@ -104,7 +104,7 @@ SECONDS_OF_STEPS = 600  # of which torch.compile may take most
 
 
 def chosen(steps, options):
-    return {model: str(count) for model, count in steps.items() if re.search(options.models, model)}
+    return {model: str(count) for model, count in steps.items() if options.models.search(model)}
 
 
 def step(options):

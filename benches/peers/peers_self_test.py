@@ -216,10 +216,10 @@ echo '{{"model": "'$1'", "processor_ms": {ms}, "clock_ms": {ms}}}'
         return subprocess.run(
             [sys.executable, "-c", script, self.folder, "--torch", self.folder / "torch", "--only", "step", "--threads", "1",
              "--types", "f32", "--rounds", "1", *arguments], capture_output=True, text=True, cwd=HERE,
-            env=ENVIRONMENT)
+            env=ENVIRONMENT | {"TUTTI_CALLED_FROM": str(self.folder)})
 
     def test_only_what_the_peers_measure_that_are_left_has_rows(self):
-        done = self.compare("--variants", "channels_last", "--out", self.folder / "here")
+        done = self.compare("--variants", "channels_last", "--out", "here")
         self.assertEqual(done.returncode, 0, done.stderr)
         for model in comparisons.IMAGES:
             self.assertIn(f"| {model} | Tutti | 2 | PyTorch: channels_last | 3 | **1.50** (1.50–1.50) |", done.stdout)
@@ -228,6 +228,16 @@ echo '{{"model": "'$1'", "processor_ms": {ms}, "clock_ms": {ms}}}'
         self.assertEqual((self.folder / "here/peers.md").read_text() + "\n", done.stdout)
         raw = json.loads((self.folder / "here/peers.json").read_text())["comparisons"][0]["raw"]
         self.assertEqual(raw[0]["rounds"], [dict.fromkeys(comparisons.IMAGES, 2)])
+
+    def test_words_that_mean_nothing_are_refused(self):
+        (self.folder / "file").touch()
+        for arguments, problem in ((["--variants", "("], "argument --variants: '(' is no regular expression: missing )"),
+                                   (["--output", "file"], f"cannot make the folder {self.folder}/file: File exists"),
+                                   (["--output", "file/in/it"], "Not a directory"),
+                                   (["--models", "mlp", "--variants", "channels_last"], "nothing is left to compare")):
+            done = self.compare("--groups", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn(problem, done.stderr)
 
 
 if __name__ == "__main__":

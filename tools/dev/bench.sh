@@ -6,20 +6,25 @@ set -euo pipefail
 
 bench=command/bench/tutti_bench.py
 
-case ${1:-} in
-  compare | history) exec "$bench" "$@" ;;
-  --peers)
-    shift
-    case " $* " in *" --help "* | *" -h "*) exec python3 benches/peers/compare.py --help ;; esac
-    groups=$(python3 benches/peers/compare.py build/peers/benches --groups "$@") # and what means nothing is refused
-    # shellcheck disable=SC2086  # one word each
-    tools/setup.sh build bench peers $groups
-    case $groups in *torch*) [ -x build/torch/bin/python3 ] || exit 1 ;; esac
-    configure build/peers -Dcpu_arch=native -Dpeers=true -Dcuda=disabled -Dtests=false -Dexamples=false
-    compile build/peers bench_executables peers
-    exec python3 benches/peers/compare.py build/peers/benches --torch build/torch/bin/python3 "$@"
-    ;;
-esac
+# Builds the benches and the programs of other libraries, and compares them.
+compare_with_peers() {
+  local compare=benches/peers/compare.py groups
+  case " $* " in *" --help "* | *" -h "*) exec python3 "$compare" --help ;; esac
+  groups=$(python3 "$compare" build/peers/benches --groups "$@") # and what means nothing is refused
+  # shellcheck disable=SC2086  # one word each
+  tools/setup.sh build bench peers $groups
+  if [[ $groups == *torch* && ! -x build/torch/bin/python3 ]]; then
+    echo "bench: PyTorch is missing (build/torch, installed from PyPI): run it again where PyPI can be reached;" \
+      "'--only all_reduce' and '--only processes' need no PyTorch" >&2
+    exit 1
+  fi
+  configure build/peers -Dcpu_arch=native -Dpeers=true -Dcuda=disabled -Dtests=false -Dexamples=false
+  compile build/peers bench_executables peers
+  exec python3 "$compare" build/peers/benches --torch build/torch/bin/python3 "$@"
+}
+
+case ${1:-} in compare | history) exec "$bench" "$@" ;; esac
+case " $* " in *" --peers "*) compare_with_peers "$@" ;; esac
 
 # Words that mean nothing are refused before anything is built.
 "$bench" --check "$@" || exit
