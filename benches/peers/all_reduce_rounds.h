@@ -14,18 +14,21 @@
 
 namespace tutti::bench {
 
-/// Times a peer's all-reduce as benches/distributed_bench.cpp times ours: a sum of f32 in place, in a buffer that
-/// stays; a meeting in front of each call, not timed; from there to the result in rank 0's buffer; the median of
-/// samples of several calls each. With `written` each rank first writes its buffer, not timed. Rank 0 prints a line of
-/// JSON per size.
+/// Times a peer's all-reduce as our benches time ours: a sum of f32 in place, in a buffer that stays; a meeting in
+/// front of each call, not timed; from there to the result in rank 0's buffer; the median of samples, each the mean of
+/// `calls` calls. These are 4 beside benches/distributed_bench.cpp, which has as many, and 1 beside
+/// benches/shared_memory_bench.cpp, which takes medians of single calls. With `written` each rank first writes its
+/// buffer, not timed. Rank 0 prints a line of JSON per size.
 class AllReduceRounds {
  public:
   /// Sums `count` values at `data` over both ranks, in place.
   using Reduce = std::function<void()>;
   using Prepare = std::function<Reduce(float* data, std::size_t count)>;
 
-  AllReduceRounds(int rank, bool written, std::string variant, std::function<void()> meet)
-      : rank_(rank), written_(written), variant_(std::move(variant)), meet_(std::move(meet)) {}
+  AllReduceRounds(int rank, bool written, int calls, std::string variant, std::function<void()> meet)
+      : rank_(rank), written_(written), calls_(calls), variant_(std::move(variant)), meet_(std::move(meet)) {
+    if (calls_ < 1) throw std::invalid_argument("a sample has one call at least");
+  }
 
   void run(const Prepare& prepare) {
     for (const std::size_t kilobytes : {64, 1024, 4096, 16384, 65536}) {
@@ -40,21 +43,22 @@ class AllReduceRounds {
 
  private:
   std::vector<double> time(std::vector<float>& buffer, const Reduce& reduce) {
-    const int samples = buffer.size() > std::size_t{1} << 20 ? 6 : 30;
     std::ranges::fill(buffer, 0.0F);  // a sum of zeros may be repeated for ever
-    std::vector<double> seconds;
-    for (int sample = -1; sample < samples; ++sample) {  // the first warms up
+    const auto seconds_of_call = [&] {
+      if (written_) std::ranges::fill(buffer, 0.0F);
+      meet_();
+      const auto start = Clock::now();
+      reduce();
+      return seconds_since(start);
+    };
+    for (int call = 0; call < 4; ++call) seconds_of_call();  // warms up
+    std::vector<double> samples;
+    for (int left = buffer.size() > std::size_t{1} << 20 ? 24 : 120; left > 0; left -= calls_) {
       double total = 0.0;
-      for (int call = 0; call < kCalls; ++call) {
-        if (written_) std::ranges::fill(buffer, 0.0F);
-        meet_();
-        const auto start = Clock::now();
-        reduce();
-        total += seconds_since(start);
-      }
-      if (sample >= 0) seconds.push_back(total / kCalls);
+      for (int call = 0; call < calls_; ++call) total += seconds_of_call();
+      samples.push_back(total / calls_);
     }
-    return seconds;
+    return samples;
   }
   void report(const std::vector<float>& buffer, const std::vector<double>& seconds) const {
     if (rank_ != 0) return;
@@ -63,9 +67,9 @@ class AllReduceRounds {
     std::fflush(stdout);
   }
 
-  static constexpr int kCalls = 4;  // a sample
   int rank_;
   bool written_;
+  int calls_;  // of which a sample is the mean
   std::string variant_;
   std::function<void()> meet_;
 };

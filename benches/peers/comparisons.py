@@ -40,12 +40,13 @@ def all_reduce(options):
     return [Comparison(
         title=f"All-reduce of f32, each buffer just {'written by its rank' if written else 'reduced before'}",
         unit="µs", rows=SIZES, parse=parse_all_reduce,
-        peers=gloo(options, SIZES, written) + open_mpi(options, SIZES, written),
+        peers=gloo(options, SIZES, written, calls=4) + open_mpi(options, SIZES, written, calls=4),
         ours=[of_bench(f"Tutti, {label}", options, f"{name}/bytes:({sizes})/written:{written}/", SIZES)
               for label, name in (("engine", "all_reduce_communicator"), ("server", "all_reduce_server"))],
         shown=size_text, wanted=wanted,
         note="Ours is one process with two threads; theirs are two processes. In place, buffers that stay; each rank "
-             "on a core; a meeting before each call, not timed; until the result is in rank 0's buffer.")
+             "on a core; a meeting before each call, not timed; until the result is in rank 0's buffer; medians of "
+             "means of four calls.")
         for written in (0, 1)]
 
 
@@ -56,20 +57,21 @@ def processes(options):
         title="All-reduce of f32 between two processes, each buffer just reduced before", unit="µs",
         rows=sizes, parse=parse_all_reduce, shown=size_text,
         ours=[of_bench("Tutti, shared memory", options, "all_reduce_shared_memory", sizes)],
-        peers=gloo(options, sizes, written=0) + open_mpi(options, sizes, written=0),
+        peers=gloo(options, sizes, written=0, calls=1) + open_mpi(options, sizes, written=0, calls=1),
         wanted={"Gloo": OF_PROCESSES, "Open MPI": OF_PROCESSES},
         note="Two processes each, on a core each; in place, buffers that stay (ours in shared memory); a meeting before "
-             "each call, not timed; until the result is in rank 0's buffer.")]
+             "each call, not timed; until the result is in rank 0's buffer; medians of single calls.")]
 
 
-def gloo(options, sizes, written):
+def gloo(options, sizes, written, calls):
+    """`calls`, of which a sample is the mean, are as many as in the bench of ours."""
     program = str(options.folder / "peers/gloo_all_reduce")
-    return [Variant("Gloo", how, [Program([program, *how.split(), str(written)], sizes)])
+    return [Variant("Gloo", how, [Program([program, *how.split(), str(written), str(calls)], sizes)])
             for how in ("ring block bound", "ring block free", "bcube block bound", "ring_chunked block bound",
                         "ring_chunked poll bound", "halving_doubling block bound", "halving_doubling poll bound")]
 
 
-def open_mpi(options, sizes, written):
+def open_mpi(options, sizes, written, calls):
     vader = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
     tuned = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm"]
     settings = {
@@ -84,7 +86,7 @@ def open_mpi(options, sizes, written):
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     start = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--timeout", "290"]
     program = str(options.folder / "peers/mpi_all_reduce")
-    return [Variant("Open MPI", name, [Program([*start, *words, program, name, str(written)], sizes,
+    return [Variant("Open MPI", name, [Program([*start, *words, program, name, str(written), str(calls)], sizes,
                                                environment=root)])
             for name, words in settings.items()]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gloo_all_reduce ALGORITHM WAITING BINDING WRITTEN: all-reduce between two processes by Gloo over TCP on the loopback.
+// gloo_all_reduce ALGORITHM WAITING BINDING WRITTEN CALLS: all-reduce between two processes by Gloo over TCP on the
+// loopback. A sample is the mean of CALLS calls.
 #include <tutti/benches/peers/all_reduce_rounds.h>
 #include <tutti/benches/peers/two_processes.h>
 
@@ -12,6 +13,7 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -64,7 +66,7 @@ AllReduceRounds::Prepare algorithm_of(const std::string& name, const std::shared
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return std::fputs("usage: gloo_all_reduce ALGORITHM block|poll bound|free 0|1\n", stderr), 2;
+  if (argc != 6) return std::fputs("usage: gloo_all_reduce ALGORITHM block|poll bound|free 0|1 CALLS\n", stderr), 2;
   const std::string name = argv[1];
   const std::string waiting = argv[2];
   const std::string binding = argv[3];
@@ -72,7 +74,7 @@ int main(int argc, char** argv) {
   return run_two_processes(120, binding == "bound", [&](int rank, SharedPage& page) {
     const auto context = connect(rank, folder.path());
     if (waiting == "poll") context->getPair(1 - rank)->setSync(true, true);  // older algorithms only
-    AllReduceRounds rounds(rank, argv[4] == std::string("1"), name + " " + waiting + " " + binding,
+    AllReduceRounds rounds(rank, argv[4] == std::string("1"), std::atoi(argv[5]), name + " " + waiting + " " + binding,
                            [&] { page.barrier.arrive_and_wait(); });
     rounds.run(algorithm_of(name, context));
     page.barrier.arrive_and_wait();  // neither closes a connection that the other still uses
