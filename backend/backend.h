@@ -51,6 +51,8 @@ class Backend {
   // --- properties of kernels
   /// True if `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
   virtual bool multiplies(DType) const { return false; }
+  /// True if this kind of device has a kernel, and its gradient, for what others would do one after the other.
+  virtual bool has_fused(FusedKernel) const { return false; }
   /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/formulas/philox.h, in the order of the
   /// device's work): then captured steps' graphs hold them. Else `place` is null in every call.
   virtual bool draws_at_places() const { return false; }

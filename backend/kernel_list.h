@@ -9,13 +9,18 @@
 // it captures and the backends of tests. Parameters are (type, name); arrays are `In`, which is read, `Out`, which is
 // written, or `InOut`, which is changed, each a `const Array&` to the function; several that are written are `Outs`, a
 // `std::span<const Array>`. A kernel that has a default, made of others where nothing else is said, is a
-// TUTTI_KERNEL_WITH_DEFAULT, which counts as a TUTTI_KERNEL where it is not defined.
+// TUTTI_KERNEL_WITH_DEFAULT, which counts as a TUTTI_KERNEL where it is not defined. One that does what others do one
+// after the other is a TUTTI_FUSED_KERNEL, which counts as one with a default: it is asked for where
+// `Backend::has_fused` says that there is one, and the default throws DeviceError.
 
 #ifndef TUTTI_KERNEL
 #error "define TUTTI_KERNEL(name, ...) before, see the top of backend/kernel_list.h"
 #endif
 #ifndef TUTTI_KERNEL_WITH_DEFAULT
 #define TUTTI_KERNEL_WITH_DEFAULT TUTTI_KERNEL
+#endif
+#ifndef TUTTI_FUSED_KERNEL
+#define TUTTI_FUSED_KERNEL TUTTI_KERNEL_WITH_DEFAULT
 #endif
 
 // --- moving data
@@ -57,6 +62,16 @@ TUTTI_KERNEL_WITH_DEFAULT(linear, (In, input), (In, weight), (In, bias), (Linear
 TUTTI_KERNEL(softmax, (SoftmaxKind, kind), (In, input), (std::size_t, axis), (Out, output))
 TUTTI_KERNEL(softmax_gradient, (SoftmaxKind, kind), (In, output), (In, gradient), (std::size_t, axis),
              (Out, input_gradient))
+/// Attention of queries [..., queries, d], at least one, over keys [..., keys, d] and values [..., keys, e], f32 or
+/// f64, whose leading axes are broadcast and whose last has stride 1. The mask is bool or of their dtype, broadcast to
+/// [..., queries, keys] with any strides, or undefined. To the output [..., queries, e], laid out as the operands, and
+/// the contiguous logarithm [..., queries, 1] of the sum of exp(score), 0 where no key is seen.
+TUTTI_FUSED_KERNEL(attention, (const AttentionScores&, scores), (In, query), (In, key), (In, value), (In, mask),
+                   (Out, output), (Out, log_sum))
+/// Its gradients, from dL/d(output), each laid out as the operands.
+TUTTI_FUSED_KERNEL(attention_gradient, (const AttentionScores&, scores), (In, query), (In, key), (In, value),
+                   (In, mask), (In, output), (In, log_sum), (In, gradient), (Out, query_gradient), (Out, key_gradient),
+                   (Out, value_gradient))
 /// input [rows, length] -> output (input - mean) scale weight + bias, and the mean and scale = 1 / sqrt(variance +
 /// epsilon) of each row, [rows, 1]. Weight and bias [length] or undefined.
 TUTTI_KERNEL(normalize_rows, (const RowNorm&, norm), (In, input), (In, weight), (In, bias), (Out, output), (Out, mean),
@@ -85,6 +100,14 @@ TUTTI_KERNEL(recurrent_step, (RecurrentGates, gates), (In, input_part), (In, pro
 TUTTI_KERNEL(recurrent_step_gradient, (RecurrentGates, gates), (In, kept), (In, hidden_before), (In, cell_before),
              (In, gradient), (Out, input_gradient), (Out, product_gradient), (InOut, hidden_gradient),
              (InOut, cell_gradient))
+/// All steps, each a product with the weight [gates hidden, hidden], laid out as matmul's operands, and what
+/// recurrent_step does: with the rows of all steps in `input_part`, `output` and what the gradient wants.
+TUTTI_FUSED_KERNEL(recurrent_steps, (const RecurrentSteps&, steps), (In, input_part), (In, weight), (In, bias),
+                   (InOut, hidden), (InOut, cell), (Out, output), (Out, kept), (Out, hidden_before), (Out, cell_before))
+/// Their gradient, which ends with that of the first state where `to_hidden`.
+TUTTI_FUSED_KERNEL(recurrent_steps_gradient, (const RecurrentSteps&, steps), (bool, to_hidden), (In, weight),
+                   (In, kept), (In, hidden_before), (In, cell_before), (In, gradient), (Out, input_gradient),
+                   (Out, product_gradient), (InOut, hidden_gradient), (InOut, cell_gradient))
 TUTTI_KERNEL(conv2d, (const Conv2dGeometry&, geometry), (In, input), (In, weight), (Out, output))
 TUTTI_KERNEL(conv2d_input_gradient, (const Conv2dGeometry&, geometry), (In, gradient), (In, weight),
              (Out, input_gradient))
@@ -121,5 +144,6 @@ TUTTI_KERNEL(optimizer_step, (const OptimizerRule&, rule), (std::span<const Rule
 /// compute stream; DeviceError where there is none.
 TUTTI_KERNEL_WITH_DEFAULT(custom, (const CustomKernel&, kernel), (std::span<const Array>, inputs), (Outs, outputs))
 
+#undef TUTTI_FUSED_KERNEL
 #undef TUTTI_KERNEL_WITH_DEFAULT
 #undef TUTTI_KERNEL

@@ -11,6 +11,7 @@
 #include <tutti/backend/elementwise/lists.h>
 #include <tutti/backend/random.h>
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -104,14 +105,32 @@ ColumnGradients normalize_rows_column_gradients(const Array& input, const Array&
                                                 const Array& gradient, bool with_bias, const Array& weight_out = {},
                                                 const Array& bias_out = {});
 
-/// Steps of a recurrent network for sequences that lie packed: rows of step 0 first, then those of step 1, ... Step t
-/// has the first counts[t] of `batch` sequences, never more than the step before it.
-struct RecurrentSteps {
-  RecurrentGates gates = RecurrentGates::tanh;
-  std::vector<std::int64_t> counts = {};
-  bool reversed = false;  ///< taken from the last step to the first; a sequence then begins at its last
-  std::int64_t rows() const;
+struct AttentionOperands {
+  Array query;  ///< [..., queries, d]
+  Array key;    ///< [..., keys, d]
+  Array value;  ///< [..., keys, e]
+  Array mask;   ///< broadcast to [..., queries, keys]: bool, the keys that are seen, or floating, added; or undefined
 };
+/// Weights that are dropped: `share` of them, as the generator says, and the others grow by 1 / (1 - share).
+struct AttentionDropout {
+  double share = 0;
+  Generator random = Generator(0);
+};
+struct AttentionRun {
+  Array output;   ///< [..., queries, e], in memory in the order of the query's axes
+  Array log_sum;  ///< kept for the gradient: [..., queries, 1], in the type that is computed in
+};
+/// softmax(scale query key^T + mask) value, leading axes broadcast; bf16 and f16 are rounded once. A query that sees no
+/// key gives zeros, and no gradient. At least one query and key. ShapeError or DTypeError for what does not fit.
+AttentionRun attention(const AttentionScores&, const AttentionOperands&, const AttentionDropout& = {});
+/// The gradients of query, key and value from dL/d(output), of the same `dropout`.
+AttentionOperands attention_gradient(const AttentionScores&, const AttentionOperands&, const AttentionRun&,
+                                     const Array& gradient, const AttentionDropout& = {});
+/// The factors that dropout has for weights [..., queries, keys], the first of them those of query `first_query` and
+/// key `first_key`.
+Array attention_factors(const AttentionScores&, const AttentionDropout&, const Shape& weights, DType, Device,
+                        std::int64_t first_query = 0, std::int64_t first_key = 0);
+
 struct RecurrentOperands {
   Array input_part;     ///< [rows, gates hidden]
   Array hidden;         ///< [batch, hidden], the state before

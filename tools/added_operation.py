@@ -79,7 +79,7 @@ def structured_edits():
     new = ("backend/operations/rise.cpp", "backend/cpu/operations/rise.cpp", "backend/cuda/operations/rise.cpp", "autodiff/operations/rise.cpp",
            "backend/cuda/kernels/rise.h", "backend/cuda/kernels/rise.cu")
     return {
-        "backend/kernel_list.h": lambda text, more: before(text, "\n#undef TUTTI_KERNEL_WITH_DEFAULT\n", more),
+        "backend/kernel_list.h": lambda text, more: before(text, "\n#undef TUTTI_FUSED_KERNEL\n", more),
         "backend/operations/meson.build": lambda text, more: before(text, "}\n\noperation_sources = ", more),
         **declared, **{path: lambda _, more: more for path in new},
     }

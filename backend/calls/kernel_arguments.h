@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace tutti {
 
@@ -21,6 +22,28 @@ enum class LinearActivation : std::uint8_t { none, relu, gelu };
 
 /// Kinds of recurrent networks, by what a step computes; formulas in backend/formulas/recurrent_formulas.h.
 enum class RecurrentGates : std::uint8_t { tanh, relu, lstm, gru };
+
+/// Steps of a recurrent network for sequences that lie packed: rows of step 0 first, then those of step 1, ... Step t
+/// has the first counts[t] of `batch` sequences, never more than the step before it.
+struct RecurrentSteps {
+  RecurrentGates gates = RecurrentGates::tanh;
+  std::vector<std::int64_t> counts = {};
+  bool reversed = false;  ///< taken from the last step to the first; a sequence then begins at its last
+  std::int64_t rows() const;
+  /// Calls `f(first row, count)` for each step that has sequences, in the order in which they are taken; `backwards`:
+  /// from the last that was taken.
+  template <class F> void for_each(bool backwards, const F& f) const {
+    const bool from_end = reversed != backwards;
+    std::int64_t row = from_end ? rows() : 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::int64_t count = counts[from_end ? counts.size() - 1 - i : i];
+      if (from_end) row -= count;
+      if (count > 0) f(row, count);
+      if (!from_end) row += count;
+    }
+  }
+  bool operator==(const RecurrentSteps&) const = default;
+};
 
 /// Decompositions of a matrix [rows, columns], whose parts stand one below the other in one matrix, so that a graph
 /// sees one result. k = min(rows, columns); of symmetric matrices the lower triangle is read.
@@ -45,6 +68,17 @@ struct TriangularSystem {
   Triangle triangle;
   std::string_view operation;
   bool operator==(const TriangularSystem&) const = default;
+};
+
+/// Kernels that do what others would, one after the other: those that a kind of device may lack.
+enum class FusedKernel : std::uint8_t { attention, recurrent_steps };
+
+/// How attention weighs keys: softmax(scale query key^T + mask), where `causal` of keys 0 .. i alone for query i.
+struct AttentionScores {
+  double scale = 1;
+  bool causal = false;
+  std::int64_t block = 1024;  ///< queries and keys whose scores exist at a time, where no kernel decides it
+  bool operator==(const AttentionScores&) const = default;
 };
 
 /// Rows become (x - mean) / sqrt(variance + epsilon), the mean over the row; not centred: the mean counts as 0.

@@ -62,6 +62,7 @@ class CudaBackend final : public Backend {
   bool runs(const CustomKernel&, Device) const override;
 
 #define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;
+#define TUTTI_FUSED_KERNEL(name, ...)
 #include <tutti/backend/kernel_list.h>
 
  private:

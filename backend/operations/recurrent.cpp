@@ -64,23 +64,47 @@ Array matrix(const Array& weight) {
   return weight.is_contiguous() || weight.transpose().is_contiguous() ? weight : weight.copy();
 }
 
-/// Calls `f(first row, count)` for each step that has elements, in the order in which they are taken; `backwards`: from
-/// the last that was taken.
-template <class F> void for_each_step(const RecurrentSteps& steps, std::int64_t hidden, bool backwards, const F& f) {
-  const bool from_end = steps.reversed != backwards;
-  std::int64_t row = from_end ? steps.rows() : 0;
-  const auto take = [&](std::int64_t count) {
-    if (from_end) row -= count;
-    if (count > 0 && hidden > 0) f(row, count);
-    if (!from_end) row += count;
-  };
-  if (from_end)
-    std::for_each(steps.counts.rbegin(), steps.counts.rend(), take);
-  else
-    std::ranges::for_each(steps.counts, take);
+bool has_kernel(const Array& hidden) { return backend_for(hidden.device()).has_fused(FusedKernel::recurrent_steps); }
+
+/// The gradient by a kernel and a product for each step.
+void step_back(const RecurrentSteps& steps, bool to_hidden, const Array& weight, const RecurrentRun& run,
+               const Array& gradient, const Array& own_products, const RecurrentOperands& result) {
+  const Array& products = own_products.defined() ? own_products : result.input_part;
+  const Array passed =
+      own_products.defined() ? Array::empty(result.hidden.shape(), gradient.dtype(), gradient.device()) : Array();
+  Backend& backend = backend_for(gradient.device());
+  std::int64_t left = steps.rows();
+  steps.for_each(true, [&](std::int64_t row, std::int64_t count) {
+    const Array hidden = rows(result.hidden, 0, count);
+    backend.recurrent_step_gradient(steps.gates, rows(run.kept, row, count), rows(run.hidden_before, row, count),
+                                    rows(run.cell_before, row, count), rows(gradient, row, count),
+                                    rows(result.input_part, row, count), rows(own_products, row, count), hidden,
+                                    rows(result.cell, 0, count));
+    left -= count;
+    if (left == 0 && !to_hidden) return;
+    if (!own_products.defined()) {  // all of the gradient comes by the product
+      matmul(rows(products, row, count), weight, hidden);
+      return;
+    }
+    const Array by_product = rows(passed, 0, count);
+    matmul(rows(products, row, count), weight, by_product);
+    const Array terms[] = {hidden, by_product};
+    backend.elementwise(elementwise::make_call(elementwise::Add{}, ElementwiseCall::Part::value), terms, hidden);
+  });
 }
 
 }  // namespace
+
+void Backend::recurrent_steps(const RecurrentSteps&, const Array&, const Array&, const Array&, const Array&,
+                              const Array&, const Array&, const Array&, const Array&, const Array&) {
+  raise<DeviceError>("[recurrent_steps] this kind of device has no kernel for it");
+}
+
+void Backend::recurrent_steps_gradient(const RecurrentSteps&, bool, const Array&, const Array&, const Array&,
+                                       const Array&, const Array&, const Array&, const Array&, const Array&,
+                                       const Array&) {
+  raise<DeviceError>("[recurrent_steps_gradient] this kind of device has no kernel for it");
+}
 
 std::int64_t RecurrentSteps::rows() const { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
 
@@ -106,13 +130,19 @@ RecurrentRun recurrent_steps(const RecurrentSteps& steps, const RecurrentOperand
   if (form.has_cell) cell.copy_from(operands.cell);
   const Array input = operands.input_part.contiguous();
   const Array bias = contiguous_if_defined(operands.hidden_bias);
-  const Array weight = matrix(operands.hidden_weight).transpose();
-  const Array products = made(batch, form.gates * length);
+  const Array weight = matrix(operands.hidden_weight);
+  if (all == 0 || length == 0) return run;
   Backend& backend = backend_for(run.output.device());
-  for_each_step(steps, length, false, [&](std::int64_t row, std::int64_t count) {
+  if (has_kernel(hidden)) {
+    backend.recurrent_steps(steps, input, weight, bias, hidden, cell, rows(run.output, 0, all), run.kept,
+                            run.hidden_before, run.cell_before);
+    return run;
+  }
+  const Array products = made(batch, form.gates * length);
+  steps.for_each(false, [&](std::int64_t row, std::int64_t count) {
     const Array state = rows(hidden, 0, count);
     const Array product = rows(products, 0, count);
-    matmul(state, weight, product);
+    matmul(state, weight.transpose(), product);
     backend.recurrent_step(steps.gates, rows(input, row, count), product, bias, state, rows(cell, 0, count),
                            rows(run.output, row, count), rows(run.kept, row, count),
                            rows(run.hidden_before, row, count), rows(run.cell_before, row, count));
@@ -147,26 +177,12 @@ RecurrentOperands recurrent_steps_gradient(const RecurrentSteps& steps, const Re
   const Array& products = form.has_own_products ? own_products : result.input_part;
   const Array given = gradient.contiguous();
   const Array weight = matrix(operands.hidden_weight);
-  const Array passed = form.has_own_products ? made(batch, length) : Array();
-  Backend& backend = backend_for(gradient.device());
-  std::int64_t left = all;
-  for_each_step(steps, length, true, [&](std::int64_t row, std::int64_t count) {
-    const Array hidden = rows(result.hidden, 0, count);
-    backend.recurrent_step_gradient(steps.gates, rows(run.kept, row, count), rows(run.hidden_before, row, count),
-                                    rows(run.cell_before, row, count), rows(given, row, count),
-                                    rows(result.input_part, row, count), rows(own_products, row, count), hidden,
-                                    rows(result.cell, 0, count));
-    left -= count;
-    if (left == 0 && !wanted.hidden) return;
-    if (!form.has_own_products) {  // all of the gradient comes by the product
-      matmul(rows(products, row, count), weight, hidden);
-      return;
-    }
-    const Array by_product = rows(passed, 0, count);
-    matmul(rows(products, row, count), weight, by_product);
-    const Array terms[] = {hidden, by_product};
-    backend.elementwise(elementwise::make_call(elementwise::Add{}, ElementwiseCall::Part::value), terms, hidden);
-  });
+  if (all > 0 && length > 0 && has_kernel(gradient))
+    backend_for(gradient.device())
+        .recurrent_steps_gradient(steps, wanted.hidden, weight, run.kept, run.hidden_before, run.cell_before,
+                                  rows(given, 0, all), result.input_part, own_products, result.hidden, result.cell);
+  else if (all > 0 && length > 0)
+    step_back(steps, wanted.hidden, weight, run, given, own_products, result);
   if (wanted.hidden_weight) result.hidden_weight = matmul(products.transpose(), run.hidden_before, weight_out);
   const std::int64_t by_rows[] = {0};
   if (operands.hidden_bias.defined() && wanted.hidden_bias) result.hidden_bias = sum(products, by_rows);

@@ -11,9 +11,9 @@ Conformance check_backend(Device tested, Device reference) {
   Conformance found;
   found.left_out = {
       "graphs (make_graph, draws_at_places), and work of several streams: the suite has no part for them"};
-  for (const auto compare :
-       {compare_elementwise, compare_gradient_formulas, compare_movement, compare_reductions, compare_structured,
-        compare_linear_algebra, compare_optimizers, compare_autodiff, compare_training_sizes, compare_many_rows}) {
+  for (const auto compare : {compare_elementwise, compare_gradient_formulas, compare_movement, compare_reductions,
+                             compare_structured, compare_sequences, compare_linear_algebra, compare_optimizers,
+                             compare_autodiff, compare_training_sizes, compare_many_rows}) {
     DeviceComparison both(reference, tested);
     compare(both);
     found.checks += both.comparisons();

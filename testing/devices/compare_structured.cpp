@@ -138,36 +138,6 @@ void compare_normalize(DeviceComparison& both, const Shape& shape, DType dtype) 
 }
 
 /// Sequences of 4, 4, 3 and 1 steps, and their gradients.
-void compare_recurrent(DeviceComparison& both, std::int64_t hidden, DType dtype) {
-  for (const RecurrentGates gates :
-       {RecurrentGates::tanh, RecurrentGates::relu, RecurrentGates::lstm, RecurrentGates::gru})
-    for (const bool reversed : {false, true}) {
-      const bool has_cell = gates == RecurrentGates::lstm;
-      const std::int64_t blocks = has_cell ? 4 : gates == RecurrentGates::gru ? 3 : 1;
-      const RecurrentSteps steps{gates, {4, 3, 3, 2}, reversed};
-      const Arrays inputs{numbers({12, blocks * hidden}, dtype, Numbers::plain, 41),
-                          numbers({4, hidden}, dtype, Numbers::plain, 42),
-                          numbers({4, hidden}, dtype, Numbers::plain, 43),
-                          numbers({blocks * hidden, hidden}, dtype, Numbers::plain, 44),
-                          numbers({blocks * hidden}, dtype, Numbers::plain, 45),
-                          numbers({has_cell ? 20 : 16, hidden}, dtype, Numbers::plain, 46)};
-      both.compare_layouts(
-          "recurrent_steps", inputs,
-          [&](const Arrays& in) {
-            const RecurrentOperands operands{in[0], in[1], has_cell ? in[2] : Array(), in[3],
-                                             reversed ? Array() : in[4]};
-            const RecurrentRun run = recurrent_steps(steps, operands, true);
-            const RecurrentOperands gradients = recurrent_steps_gradient(steps, operands, run, in[5]);
-            Arrays results{run.output,      run.kept, run.hidden_before, gradients.input_part, gradients.hidden_weight,
-                           gradients.hidden};
-            if (has_cell) results.insert(results.end(), {run.cell_before, gradients.cell});
-            if (!reversed) results.push_back(gradients.hidden_bias);
-            return results;
-          },
-          Match::largest);
-    }
-}
-
 void compare_matmul(DeviceComparison& both, DType dtype) {
   const std::pair<Shape, Shape> cases[] = {{{1, 1}, {1, 1}},          {{3, 1}, {1, 5}},       {{5, 7}, {7, 3}},
                                            {{17, 19}, {19, 23}},      {{64, 100}, {100, 10}}, {{2, 0}, {0, 3}},
@@ -347,8 +317,6 @@ void compare_reductions(DeviceComparison& both) {
     for (const Shape& shape : {Shape{5, 37}, Shape{3, 1030}, Shape{200, 12}, Shape{1, 1}, Shape{0, 4}})
       compare_normalize(both, shape, dtype);
   }
-  for (const DType dtype : {DType::f32, DType::f64})
-    for (const std::int64_t hidden : {1, 5, 33}) compare_recurrent(both, hidden, dtype);
 }
 
 void compare_structured(DeviceComparison& both) {

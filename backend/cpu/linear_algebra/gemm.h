@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/cpu/runtime/function_ref.h>
+
 #include <cstdint>
+#include <memory>
 
 namespace tutti {
 
@@ -11,6 +14,7 @@ template <class T> struct MatrixView {
   std::int64_t leading;
   bool transposed = false;
 
+  MatrixView turned() const { return {data, leading, !transposed}; }
   /// The matrix from row i, or from column j, on.
   MatrixView rows_from(std::int64_t i) const { return {data + (transposed ? i : i * leading), leading, transposed}; }
   MatrixView columns_from(std::int64_t j) const { return {data + (transposed ? j * leading : j), leading, transposed}; }
@@ -32,5 +36,54 @@ extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<f
                           std::int64_t, bool);
 extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
                           std::int64_t, bool);
+
+/// A part of the right operand of a product, [k, n], as the product reads it.
+struct StripPart {
+  std::int64_t step;  ///< the first
+  std::int64_t steps;
+  std::int64_t column;  ///< the first
+  std::int64_t columns;
+  std::int64_t width;  ///< the columns, rounded up to whole vectors
+};
+
+/// `gemm` for a b that lies nowhere as a matrix: `pack(part, to)` writes element (part.step + i, part.column + j) to
+/// to[i * part.width + j], and to the rest of each row numbers that are not read further; it may write up to a vector
+/// behind the last row. It is called for one part after the other.
+template <class T> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a,
+                                      FunctionRef<void(const StripPart&, T*)> pack, T* c, std::int64_t c_leading,
+                                      bool accumulate = false);
+
+/// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
+/// the bits that `gemm` gives it where the elements beside it do not count. One thread packs; then several may
+/// multiply.
+template <class T> class PackedMatrix {
+ public:
+  PackedMatrix();
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+
+  /// Copies b, [k, n], k and n > 0, in place of what was there. Throws std::bad_alloc.
+  void pack(std::int64_t k, std::int64_t n, MatrixView<T> b);
+
+  /// The least number of columns that is at least `columns` and that `multiply` can stop after.
+  std::int64_t columns_through(std::int64_t columns) const;
+
+  /// c = a b or c += a b, as `gemm`, of the first `steps` rows and `columns` columns of b: a is [m, steps], c
+  /// [m, columns], and `columns` a result of columns_through.
+  void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, MatrixView<T> a, T* c, std::int64_t c_leading,
+                bool accumulate = false) const;
+
+ private:
+  struct Packed;
+  std::unique_ptr<Packed> packed_;
+};
+
+extern template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>,
+                                   FunctionRef<void(const StripPart&, float*)>, float*, std::int64_t, bool);
+extern template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>,
+                                   FunctionRef<void(const StripPart&, double*)>, double*, std::int64_t, bool);
+extern template class PackedMatrix<float>;
+extern template class PackedMatrix<double>;
 
 }  // namespace tutti

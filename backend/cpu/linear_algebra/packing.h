@@ -3,6 +3,7 @@
 
 // Copies of parts of matrices in the order in which product_tile.h reads them.
 
+#include <tutti/backend/cpu/linear_algebra/product_tile.h>
 #include <tutti/backend/cpu/packs/native_vector.h>
 
 #include <array>
@@ -10,6 +11,10 @@
 #include <utility>
 
 namespace tutti::packing {
+
+/// Most columns of a strip.
+template <class T> inline constexpr std::size_t kMostStripColumns =
+    static_cast<std::size_t>(product_tile::kMostVectors * kNativeLanes<T>);
 
 /// 16 bytes of elements.
 template <class T> struct Quad;
@@ -31,12 +36,12 @@ template <class T> TUTTI_ALWAYS_INLINE void store_quad(const typename Quad<T>::t
   reinterpret_cast<QuadMemory<T>*>(to)->vector = vector;
 }
 
-/// Turns a square of kQuadLanes: to[k * to_step + i] = from[i * from_step + k].
-TUTTI_ALWAYS_INLINE void turn_square(const float* from, std::int64_t from_step, float* to, std::int64_t to_step) {
-  const auto a = load_quad(from);
-  const auto b = load_quad(from + from_step);
-  const auto c = load_quad(from + 2 * from_step);
-  const auto d = load_quad(from + 3 * from_step);
+/// Turns a square of kQuadLanes: to[k * to_step + i] = from[i][k].
+TUTTI_ALWAYS_INLINE void turn_square(const float* const* from, float* to, std::int64_t to_step) {
+  const auto a = load_quad(from[0]);
+  const auto b = load_quad(from[1]);
+  const auto c = load_quad(from[2]);
+  const auto d = load_quad(from[3]);
   const auto ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
   const auto cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
   store_quad<float>(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), to);
@@ -46,11 +51,19 @@ TUTTI_ALWAYS_INLINE void turn_square(const float* from, std::int64_t from_step, 
   store_quad<float>(__builtin_shufflevector(ab_behind, cd_behind, 0, 1, 4, 5), to + 2 * to_step);
   store_quad<float>(__builtin_shufflevector(ab_behind, cd_behind, 2, 3, 6, 7), to + 3 * to_step);
 }
-TUTTI_ALWAYS_INLINE void turn_square(const double* from, std::int64_t from_step, double* to, std::int64_t to_step) {
-  const auto a = load_quad(from);
-  const auto b = load_quad(from + from_step);
+TUTTI_ALWAYS_INLINE void turn_square(const double* const* from, double* to, std::int64_t to_step) {
+  const auto a = load_quad(from[0]);
+  const auto b = load_quad(from[1]);
   store_quad<double>(__builtin_shufflevector(a, b, 0, 2), to);
   store_quad<double>(__builtin_shufflevector(a, b, 1, 3), to + to_step);
+}
+
+/// The same for rows `from_step` apart.
+template <class T>
+TUTTI_ALWAYS_INLINE void turn_square(const T* from, std::int64_t from_step, T* to, std::int64_t to_step) {
+  const T* rows[kQuadLanes<T>];
+  for (std::int64_t i = 0; i < kQuadLanes<T>; ++i) rows[i] = from + i * from_step;
+  turn_square(rows, to, to_step);
 }
 
 /// Packs rows: to[k * width + i] = from[i * leading + k] for i < count, and 0 for count <= i < width. A few rows at a

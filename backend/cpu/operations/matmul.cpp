@@ -2,6 +2,7 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
+#include <tutti/backend/cpu/linear_algebra/matrix_of.h>
 #include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/elementwise/activations.h>
@@ -46,20 +47,6 @@ struct Pieces {
   }
 };
 
-/// The matrix of `operand` at place `batch` of its leading axes.
-template <class T> MatrixView<T> matrix(const Array& operand, std::int64_t batch) {
-  const T* data = operand.data<T>();
-  const std::size_t row = operand.rank() - 2;
-  for (std::size_t axis = row; axis-- > 0;) {
-    data += batch % operand.shape()[axis] * operand.strides()[axis];
-    batch /= operand.shape()[axis];
-  }
-  const std::int64_t row_stride = operand.strides()[row];
-  const std::int64_t column_stride = operand.strides()[row + 1];
-  const bool by_rows = column_stride == 1 && row_stride >= operand.shape()[row + 1];
-  return {data, by_rows ? row_stride : column_stride, !by_rows};
-}
-
 /// Calls `finish(piece, rows, columns, first_column)` for each piece of the result.
 template <class T, class Finish>
 void multiply_all(ThreadPool& threads, const Array& lhs, const Array& rhs, const Array& output, const Finish& finish) {
@@ -78,8 +65,8 @@ void multiply_all(ThreadPool& threads, const Array& lhs, const Array& rhs, const
       const std::int64_t column = size.n * (i % pieces.across) / pieces.across;
       const std::int64_t end_column = size.n * (i % pieces.across + 1) / pieces.across;
       T* const to = output.data<T>() + (product * size.m + row) * size.n + column;
-      gemm(end_row - row, end_column - column, size.k, matrix<T>(lhs, product).rows_from(row),
-           matrix<T>(rhs, product).columns_from(column), to, size.n);
+      gemm(end_row - row, end_column - column, size.k, matrix_of<T>(lhs, product).rows_from(row),
+           matrix_of<T>(rhs, product).columns_from(column), to, size.n);
       finish(to, end_row - row, end_column - column, column);
     }
   });

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cpu/linear_algebra/gemm.h>
+
+#include <cstdint>
+
+namespace tutti {
+
+/// The right operand of several products: packed where they have enough rows together, else read where it is.
+template <class T> class RightOperand {
+ public:
+  void set(std::int64_t k, std::int64_t n, const MatrixView<T>& matrix, bool packs) {
+    matrix_ = matrix;
+    packs_ = packs;
+    if (packs) packed_.pack(k, n, matrix);
+  }
+  std::int64_t columns_through(std::int64_t columns) const {
+    return packs_ ? packed_.columns_through(columns) : columns;
+  }
+  void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, const MatrixView<T>& a, T* c,
+                std::int64_t c_leading, bool accumulate = false) const {
+    if (packs_)
+      packed_.multiply(m, columns, steps, a, c, c_leading, accumulate);
+    else
+      gemm(m, columns, steps, a, matrix_, c, c_leading, accumulate);
+  }
+
+ private:
+  MatrixView<T> matrix_{};
+  PackedMatrix<T> packed_;
+  bool packs_ = false;
+};
+
+}  // namespace tutti

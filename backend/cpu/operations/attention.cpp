@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/cpu_backend.h>
+
+#include <tutti/backend/cpu/operations/attention_parts.h>
+#include <tutti/backend/cpu/operations/reduce_kernels.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti {
+namespace {
+
+using namespace attention_parts;
+
+/// Attention at one place of the leading axes.
+template <class T> class HeadForward {
+ public:
+  HeadForward(const AttentionScores& scores, const Array& query, const Array& key, const Array& value,
+              const Array& mask, const Array& output, const Array& log_sum, std::int64_t place)
+      : scores_(scores),
+        query_(query, place),
+        key_(key, place),
+        value_(value, place),
+        mask_(mask),
+        output_(output, place),
+        log_sum_(log_sum, place),
+        place_(place),
+        keys_(key.length(-2)) {}
+
+  /// Some queries, with all keys.
+  void run(Positions queries) const {
+    const LentTileMemory<T> lent;
+    TileMemory<T>& work = *lent;
+    const bool packs = queries.length() > kFewRows;
+    work.turned_keys.set(query_.columns, keys_, key_.turned_from(0), packs);
+    work.values.set(keys_, value_.columns, value_.rows_from(0), packs);
+    const std::int64_t rows = tile_rows(keys_);
+    T* const scaled = TileMemory<T>::room(work.queries, rows * query_.columns);
+    T* const weights = TileMemory<T>::room(work.weights, rows * keys_);
+    for (std::int64_t begin = queries.begin; begin < queries.end; begin += rows)
+      run_tile({begin, std::min(begin + rows, queries.end)}, work, scaled, weights);
+  }
+
+ private:
+  void run_tile(Positions queries, const TileMemory<T>& work, T* scaled, T* weights) const {
+    const std::int64_t d = query_.columns;
+    const std::int64_t rows = queries.length();
+    for (std::int64_t i = 0; i < rows; ++i)
+      scale_row(query_.row(queries.begin + i), static_cast<T>(scores_.scale), scaled + i * d, d);
+    const std::int64_t seen = seen_of(scores_, queries.end - 1, 0, keys_);
+    const std::int64_t width = work.turned_keys.columns_through(seen);
+    work.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
+    T totals[kMostTileRows];
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* const row = weights + i * width;
+      totals[i] = weigh(queries.begin + i, row);
+      std::fill(row + seen_of(scores_, queries.begin + i, 0, keys_), row + seen, T(0));
+    }
+    T* const to = output_.row(queries.begin);
+    work.values.multiply(rows, value_.columns, seen, {weights, width}, to, output_.leading);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* const row = to + i * output_.leading;
+      const Pack<T> total(totals[i]);
+      for_each_pack<T>(0, value_.columns, [&](std::int64_t j, std::int64_t count) {
+        store_up_to(load_up_to(row + j, count) / total, row + j, count);
+      });
+    }
+  }
+
+  /// A query's scores become exp(score - largest). Their sum, 1 where nothing is seen.
+  T weigh(std::int64_t query, T* row) const {
+    const std::int64_t seen = seen_of(scores_, query, 0, keys_);
+    MaskRow<T>(mask_, place_, query, 0).apply(row, seen);
+    typename reduce_kernel::Extreme<T, elementwise::Maximum>::Row largest;
+    largest.add(row, seen);
+    const T shift = largest.total() == kHidden<T> ? T(0) : largest.total();
+    const Pack<T> shifts(shift);
+    const T sum = sum_of_packs<T>(seen, [&](std::int64_t i, std::int64_t count) {
+      const Pack<T> weight = exp(load_scores(row + i, count) - shifts);
+      store_up_to(weight, row + i, count);
+      return weight;
+    });
+    const T total = sum == T(0) ? T(1) : sum;
+    *log_sum_.row(query) = shift + std::log(total);
+    return total;
+  }
+
+  const AttentionScores& scores_;
+  const HeadMatrix<T> query_;
+  const HeadMatrix<T> key_;
+  const HeadMatrix<T> value_;
+  const Array& mask_;
+  const HeadMatrix<T> output_;
+  const HeadMatrix<T> log_sum_;
+  const std::int64_t place_;
+  const std::int64_t keys_;
+};
+
+/// The arrays of a gradient, in the order of its kernel's parameters.
+struct AttentionGradientArrays {
+  const Array& query;
+  const Array& key;
+  const Array& value;
+  const Array& mask;
+  const Array& output;
+  const Array& log_sum;
+  const Array& gradient;
+  const Array& query_gradient;
+  const Array& key_gradient;
+  const Array& value_gradient;
+};
+
+/// Its gradients there: with P the weights and S the scores, dV = P^T dO, dS = P (dO V^T - sum(dO O)), dQ = scale dS K,
+/// dK = scale dS^T Q.
+template <class T> class HeadBackward {
+ public:
+  struct Wanted {
+    bool query;
+    bool key_and_value;
+  };
+
+  HeadBackward(const AttentionScores& scores, const AttentionGradientArrays& arrays, std::int64_t place)
+      : scores_(scores),
+        query_(arrays.query, place),
+        key_(arrays.key, place),
+        value_(arrays.value, place),
+        mask_(arrays.mask),
+        output_(arrays.output, place),
+        log_sum_(arrays.log_sum, place),
+        dy_(arrays.gradient, place),
+        dq_(arrays.query_gradient, place),
+        dk_(arrays.key_gradient, place),
+        dv_(arrays.value_gradient, place),
+        place_(place),
+        keys_(arrays.key.length(-2)) {}
+
+  /// Sums over some queries and keys: all keys where the queries' gradient is wanted, all queries where that of keys
+  /// and values is.
+  void run(Positions queries, Positions keys, Wanted wanted) const {
+    const LentTileMemory<T> lent;
+    TileMemory<T>& work = *lent;
+    const bool packs = queries.length() > kFewRows;
+    work.turned_keys.set(query_.columns, keys.length(), key_.turned_from(keys.begin), packs);
+    work.turned_values.set(value_.columns, keys.length(), value_.turned_from(keys.begin), packs);
+    if (wanted.query) work.keys.set(keys.length(), query_.columns, key_.rows_from(keys.begin), packs);
+    if (wanted.key_and_value)
+      for (std::int64_t i = keys.begin; i < keys.end; ++i) {
+        std::fill_n(dk_.row(i), dk_.columns, T(0));
+        std::fill_n(dv_.row(i), dv_.columns, T(0));
+      }
+    const std::int64_t rows = tile_rows(keys_);
+    TileMemory<T>::room(work.queries, rows * query_.columns);
+    TileMemory<T>::room(work.weights, rows * keys.length());
+    TileMemory<T>::room(work.gradients, rows * keys.length());
+    for (std::int64_t begin = queries.begin; begin < queries.end; begin += rows)
+      run_tile({begin, std::min(begin + rows, queries.end)}, keys, wanted, work);
+  }
+
+ private:
+  void run_tile(Positions queries, Positions keys, Wanted wanted, TileMemory<T>& work) const {
+    const std::int64_t d = query_.columns;
+    const std::int64_t rows = queries.length();
+    const std::int64_t seen = seen_of(scores_, queries.end - 1, keys.begin, keys.length());
+    if (seen == 0) return;
+    T* const scaled = work.queries.data();
+    T* const weights = work.weights.data();
+    T* const gradients = work.gradients.data();
+    const auto scale = static_cast<T>(scores_.scale);
+    for (std::int64_t i = 0; i < rows; ++i) scale_row(query_.row(queries.begin + i), scale, scaled + i * d, d);
+    const std::int64_t width = work.turned_keys.columns_through(seen);
+    work.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
+    work.turned_values.multiply(rows, width, value_.columns, dy_.rows_from(queries.begin), gradients, width);
+    for (std::int64_t i = 0; i < rows; ++i)
+      differentiate(queries.begin + i, keys, seen, weights + i * width, gradients + i * width);
+    if (wanted.key_and_value) {
+      gemm<T>(seen, dv_.columns, rows, {weights, width, true}, dy_.rows_from(queries.begin), dv_.row(keys.begin),
+              dv_.leading, true);
+      gemm<T>(seen, d, rows, {gradients, width, true}, {scaled, d}, dk_.row(keys.begin), dk_.leading, true);
+    }
+    if (!wanted.query) return;
+    T* const to = dq_.row(queries.begin);
+    work.keys.multiply(rows, d, seen, {gradients, width}, to, dq_.leading);
+    for (std::int64_t i = 0; i < rows; ++i) scale_row(to + i * dq_.leading, scale, to + i * dq_.leading, d);
+  }
+
+  /// A query's scores become weights, and the gradients of weights those of scores; 0 up to `end` where nothing is
+  /// seen.
+  void differentiate(std::int64_t query, Positions keys, std::int64_t end, T* weights, T* gradients) const {
+    const std::int64_t seen = seen_of(scores_, query, keys.begin, end);
+    MaskRow<T>(mask_, place_, query, keys.begin).apply(weights, seen);
+    const T* const dy = dy_.row(query);
+    const T* const y = output_.row(query);
+    const Pack<T> dy_y(sum_of_packs<T>(value_.columns, [&](std::int64_t i, std::int64_t count) {
+      return load_up_to(dy + i, count) * load_up_to(y + i, count);
+    }));
+    const Pack<T> log_sum(*log_sum_.row(query));
+    for_each_pack<T>(0, seen, [&](std::int64_t i, std::int64_t count) {
+      const Pack<T> weight = exp(load_scores(weights + i, count) - log_sum);
+      store_up_to(weight, weights + i, count);
+      store_up_to(weight * (load_up_to(gradients + i, count) - dy_y), gradients + i, count);
+    });
+    std::fill(weights + seen, weights + end, T(0));
+    std::fill(gradients + seen, gradients + end, T(0));
+  }
+
+  const AttentionScores& scores_;
+  const HeadMatrix<T> query_;
+  const HeadMatrix<T> key_;
+  const HeadMatrix<T> value_;
+  const Array& mask_;
+  const HeadMatrix<T> output_;
+  const HeadMatrix<T> log_sum_;
+  const HeadMatrix<T> dy_;
+  const HeadMatrix<T> dq_;
+  const HeadMatrix<T> dk_;
+  const HeadMatrix<T> dv_;
+  const std::int64_t place_;
+  const std::int64_t keys_;
+};
+
+/// Multiplications of one product of queries and keys.
+std::int64_t product_work(const Array& query, const Array& key) {
+  return query.length(-2) * key.length(-2) * query.length(-1);
+}
+
+}  // namespace
+
+void CpuBackend::attention(const AttentionScores& scores, const Array& query, const Array& key, const Array& value,
+                           const Array& mask, const Array& output, const Array& log_sum) {
+  const auto work = [scores, &pool = threads(output.device())](const Array& q, const Array& k, const Array& v,
+                                                               const Array& m, const Array& to, const Array& sums) {
+    visit_floating(to.dtype(), [&]<class T>(std::type_identity<T>) {
+      for_each_part(pool, sums.size() / sums.length(-2), q.length(-2), 2 * product_work(q, k),
+                    [&](std::int64_t place, Positions queries) {
+                      HeadForward<T>(scores, q, k, v, m, to, sums, place).run(queries);
+                    });
+    });
+  };
+  stream(output.device()).launch("attention", work, query, key, value, mask, output, log_sum);
+}
+
+void CpuBackend::attention_gradient(const AttentionScores& scores, const Array& query, const Array& key,
+                                    const Array& value, const Array& mask, const Array& output, const Array& log_sum,
+                                    const Array& gradient, const Array& query_gradient, const Array& key_gradient,
+                                    const Array& value_gradient) {
+  const auto work = [scores, &pool = threads(output.device())](const auto&... given) {
+    const AttentionGradientArrays arrays{given...};
+    const std::int64_t places = arrays.log_sum.size() / arrays.log_sum.length(-2);
+    const Positions queries{0, arrays.query.length(-2)};
+    const Positions keys{0, arrays.key.length(-2)};
+    const std::int64_t cost = product_work(arrays.query, arrays.key);
+    visit_floating(arrays.output.dtype(), [&]<class T>(std::type_identity<T>) {
+      // Alike in bits: with few places the scores are made twice, so that no two threads add to one sum.
+      if (pool.threads() == 1 || places >= 2 * pool.threads()) {
+        for_each_part(pool, places, 1, 5 * cost, [&](std::int64_t place, Positions) {
+          HeadBackward<T>(scores, arrays, place).run(queries, keys, {true, true});
+        });
+        return;
+      }
+      for_each_part(pool, places, queries.end, 3 * cost, [&](std::int64_t place, Positions part) {
+        HeadBackward<T>(scores, arrays, place).run(part, keys, {true, false});
+      });
+      for_each_part(pool, places, keys.end, 4 * cost, [&](std::int64_t place, Positions part) {
+        HeadBackward<T>(scores, arrays, place).run(queries, part, {false, true});
+      });
+    });
+  };
+  stream(output.device())
+      .launch("attention_gradient", work, query, key, value, mask, output, log_sum, gradient, query_gradient,
+              key_gradient, value_gradient);
+}
+
+}  // namespace tutti

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/calls/operand_checks.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/operations/attention_blocks.h>
+#include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
+#include <tutti/backend/registry.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kName = "attention";
+/// An array that lies in memory as `like` does, whose axes but for the last may be in any order there.
+Array laid_out_as(const Array& like, const Shape& shape, DType dtype) {
+  std::vector<std::int64_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  const bool repeats = std::ranges::find(like.strides(), 0) != like.strides().end();
+  if (like.shape().size() == shape.size() && !repeats)
+    std::stable_sort(order.begin(), order.end() - 1, [&](std::int64_t a, std::int64_t b) {
+      return like.strides()[static_cast<std::size_t>(a)] > like.strides()[static_cast<std::size_t>(b)];
+    });
+  Shape in_memory;
+  std::vector<std::int64_t> back(shape.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    in_memory.push_back(shape[static_cast<std::size_t>(order[i])]);
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return Array::empty(in_memory, dtype, like.device()).permute(back);
+}
+
+/// With a last axis of stride 1.
+Array by_rows(const Array& x) { return x.length(-1) == 1 || x.strides().back() == 1 ? x : x.contiguous(); }
+
+Shape with_matrix(Shape leading, std::int64_t rows, std::int64_t columns) {
+  leading.push_back(rows);
+  leading.push_back(columns);
+  return leading;
+}
+
+Shape leading_of(const Array& x) { return x.rank() < 2 ? Shape() : Shape(std::span(x.shape().begin(), x.rank() - 2)); }
+
+/// The operands checked, in the type that is computed in, the mask for each query and key.
+struct Prepared {
+  AttentionOperands operands;
+  Shape leading;
+
+  explicit Prepared(const AttentionOperands& given) {
+    checks::require_floating(kName, given.query);
+    for (const Array* const other : {&given.key, &given.value}) checks::require_alike(kName, given.query, *other);
+    for (const Array* const each : {&given.query, &given.key, &given.value})
+      if (each->rank() < 2) raise<ShapeError>("[{}] {} has no rows", kName, checks::describe(*each));
+    if (given.query.length(-1) != given.key.length(-1) || given.key.length(-2) != given.value.length(-2))
+      raise<ShapeError>(
+          "[{}] query {}, key {} and value {} do not fit: [..., queries, d], [..., keys, d], [..., keys, e]", kName,
+          to_string(given.query.shape()), to_string(given.key.shape()), to_string(given.value.shape()));
+    if (given.query.length(-2) == 0 || given.key.length(-2) == 0)
+      raise<ShapeError>("[{}] query {} and key {}: one of each is needed", kName, to_string(given.query.shape()),
+                        to_string(given.key.shape()));
+    leading = broadcast_shapes(kName, leading_of(given.query), leading_of(given.key));
+    leading = broadcast_shapes(kName, leading, leading_of(given.value));
+    if (given.mask.defined()) leading = broadcast_shapes(kName, leading, leading_of(given.mask));
+    operands = {widened(given.query), widened(given.key), widened(given.value), {}};
+    if (given.mask.defined()) operands.mask = mask_of(given.mask);
+  }
+
+  /// The operands as kernels take them.
+  AttentionOperands broadcast() const {
+    const auto all = [&](const Array& x) {
+      return by_rows(x).broadcast_to(with_matrix(leading, x.length(-2), x.length(-1)));
+    };
+    const Array& mask = operands.mask;
+    return {all(operands.query), all(operands.key), all(operands.value),
+            mask.defined() ? mask.broadcast_to(rows(mask.length(-1))) : mask};
+  }
+
+  Shape rows(std::int64_t columns) const { return with_matrix(leading, operands.query.length(-2), columns); }
+  DType dtype() const { return operands.query.dtype(); }
+  bool is_empty() const { return element_count(rows(1)) == 0; }
+
+ private:
+  Array mask_of(const Array& mask) const {
+    checks::require_same_device(kName, operands.query, mask);
+    if (mask.dtype() != DType::boolean) checks::require_floating(kName, mask);
+    const Array typed = mask.dtype() == DType::boolean ? mask : mask.cast(dtype());
+    return typed.broadcast_to(with_matrix(leading_of(mask), operands.query.length(-2), operands.key.length(-2)));
+  }
+};
+
+void check(const AttentionScores& scores, const AttentionDropout& dropout) {
+  if (scores.block <= 0) raise<ShapeError>("[{}] blocks of {} queries and keys", kName, scores.block);
+  if (!(dropout.share >= 0 && dropout.share <= 1))
+    raise("[{}] dropout is {}: it must be in [0, 1]", kName, dropout.share);
+}
+
+bool has_kernel(const AttentionOperands& operands, const AttentionDropout& dropout) {
+  return dropout.share == 0 && operands.query.length(-1) > 0 && operands.value.length(-1) > 0 &&
+         backend_for(operands.query.device()).has_fused(FusedKernel::attention);
+}
+
+}  // namespace
+
+void Backend::attention(const AttentionScores&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                        const Array&) {
+  raise<DeviceError>("[attention] this kind of device has no kernel for it");
+}
+
+void Backend::attention_gradient(const AttentionScores&, const Array&, const Array&, const Array&, const Array&,
+                                 const Array&, const Array&, const Array&, const Array&, const Array&, const Array&) {
+  raise<DeviceError>("[attention_gradient] this kind of device has no kernel for it");
+}
+
+AttentionRun attention(const AttentionScores& scores, const AttentionOperands& operands,
+                       const AttentionDropout& dropout) {
+  check(scores, dropout);
+  const Prepared prepared(operands);
+  AttentionRun run;
+  if (prepared.is_empty() || has_kernel(prepared.operands, dropout)) {
+    const auto [query, key, value, mask] = prepared.broadcast();
+    run.output = laid_out_as(operands.query, prepared.rows(value.length(-1)), prepared.dtype());
+    run.log_sum = Array::empty(prepared.rows(1), prepared.dtype(), query.device());
+    if (!prepared.is_empty())
+      backend_for(query.device()).attention(scores, query, key, value, mask, run.output, run.log_sum);
+  } else {
+    run = attention_blocks::run(scores, prepared.operands, dropout);
+  }
+  run.output = run.output.cast(operands.query.dtype());
+  return run;
+}
+
+AttentionOperands attention_gradient(const AttentionScores& scores, const AttentionOperands& operands,
+                                     const AttentionRun& run, const Array& gradient, const AttentionDropout& dropout) {
+  check(scores, dropout);
+  const Prepared prepared(operands);
+  checks::require_alike(kName, operands.query, run.output);
+  checks::require_shape(kName, "the output", run.output, prepared.rows(operands.value.length(-1)));
+  checks::require_alike(kName, run.output, gradient);
+  checks::require_shape(kName, "the gradient", gradient, run.output.shape());
+  checks::require_alike(kName, prepared.operands.query, run.log_sum);
+  const AttentionRun wide{by_rows(widened(run.output)), run.log_sum.contiguous()};
+  const Array dy = by_rows(widened(gradient));
+  AttentionOperands all;
+  if (prepared.is_empty() || has_kernel(prepared.operands, dropout)) {
+    const auto [query, key, value, mask] = prepared.broadcast();
+    checks::require_shape(kName, "the sums", run.log_sum, prepared.rows(1));
+    const auto made = [&](const Array& given, const Array& operand) {
+      return laid_out_as(given, operand.shape(), prepared.dtype());
+    };
+    all = {made(operands.query, query), made(operands.key, key), made(operands.value, value), {}};
+    if (!prepared.is_empty())
+      backend_for(query.device())
+          .attention_gradient(scores, query, key, value, mask, wide.output, wide.log_sum, dy, all.query, all.key,
+                              all.value);
+  } else {
+    all = attention_blocks::gradients(scores, prepared.operands, dropout, wide, dy);
+  }
+  const auto result = [](const Array& gradients, const Array& operand) {
+    return sum_to(gradients, operand.shape()).cast(operand.dtype());
+  };
+  return {result(all.query, operands.query), result(all.key, operands.key), result(all.value, operands.value), {}};
+}
+
+}  // namespace tutti
