@@ -5,6 +5,7 @@
 #include <tutti/backend/cpu/operations/direct_convolution.h>
 #include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/operations/image_columns.h>
+#include <tutti/backend/cpu/operations/image_taps.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 
 #include <algorithm>
@@ -22,11 +23,10 @@ struct Convolution {
   ThreadPool& threads;
   std::int64_t batch;
 
-  Convolution(const Conv2dGeometry& g, const Array& input, const Array& weight, const Array& output,
-              CpuBackend& backend)
-      : size(g, input.shape(), weight.shape(), output.shape()),
+  Convolution(const ConvolutionSizes& sizes, Device place, CpuBackend& backend)
+      : size(sizes),
         group(size.of_group()),
-        device(input.device()),
+        device(place),
         pool(backend.pool(device)),
         threads(backend.threads(device)),
         batch(std::min(size.images, divide_up(kPositions, size.positions()))) {}
@@ -46,19 +46,20 @@ struct Convolution {
   bool is_direct() const { return size.geometry.groups > 1 && group.channels * group.out_channels <= kMostDirect; }
   std::int64_t weights_of_group() const { return group.out_channels * group.taps(); }
   std::int64_t work_of_group() const { return weights_of_group() * size.positions(); }  // multiplications of an image
-  std::int64_t column_elements() const { return size.taps() * batch * size.positions(); }
   std::int64_t joined_elements() const { return size.output_size() * batch; }
 };
 
 /// What one thread works in, from the device's pool.
 template <class T> class Scratch {
  public:
-  explicit Scratch(const Convolution& c)
-      : storage_(
-            c.device, c.pool,
-            static_cast<std::size_t>(c.column_elements() + c.joined_elements() + c.size.padded_size()) * sizeof(T)),
+  /// With room for so many elements of columns.
+  explicit Scratch(const Convolution& c, std::int64_t column_elements = 0)
+      : storage_(c.device, c.pool,
+                 static_cast<std::size_t>(column_elements + c.joined_elements() + c.batch * c.size.padded_size() +
+                                          ImageTaps<T>::kSlack) *
+                     sizeof(T)),
         columns(reinterpret_cast<T*>(storage_.data())),
-        joined(columns + c.column_elements()),
+        joined(columns + column_elements),
         padded(joined + c.joined_elements()) {}
 
  private:
@@ -67,18 +68,24 @@ template <class T> class Scratch {
  public:
   T* const columns;
   T* const joined;  // outputs of a batch, or their gradients
-  T* const padded;  // an image
+  T* const padded;  // its images
 };
 
-/// Columns of `count` images side by side: [taps, count * positions]; the image itself where it needs no change.
-template <class T> const T* columns_of(const Convolution& c, const T* images, std::int64_t count, Scratch<T>& scratch) {
-  if (c.is_pointwise() && count == 1) return images;
-  const std::int64_t positions = c.size.positions();
-  for (std::int64_t i = 0; i < count; ++i)
-    image_to_columns(c.size, images + i * c.size.image_size(), scratch.padded, scratch.columns + i * positions,
-                     count * positions);
-  return scratch.columns;
-}
+/// The images of a batch with their padding, and what the taps of each group see of them.
+template <class T> class BatchTaps {
+ public:
+  BatchTaps(const Convolution& c, const T* images, std::int64_t count, T* padded) : c_(c), padded_(padded) {
+    for (std::int64_t i = 0; i < count; ++i)
+      pad_image(c.size, images + i * c.size.image_size(), padded + i * c.size.padded_size());
+  }
+  ImageTaps<T> of_group(std::int64_t g) const {
+    return {c_.group, padded_ + g * c_.group.padded_size(), c_.size.padded_size()};
+  }
+
+ private:
+  const Convolution& c_;
+  const T* padded_;
+};
 
 /// [count, out_channels, positions] as [out_channels, count * positions]; itself for one image.
 template <class T> const T* join_images(const Convolution& c, const T* images, std::int64_t count, T* scratch) {
@@ -100,28 +107,63 @@ template <class T> void part_images(const Convolution& c, const T* joined, std::
                   images + i * c.size.output_size() + channel * positions);
 }
 
-/// output = weight [out_channels, taps] x columns, of each group.
+/// output = weight [out_channels, taps] x taps' elements, of each group.
 template <class T> void forward(const Convolution& c, const T* input, const T* weight, T* output) {
   c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
     Scratch<T> scratch(c);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_batch(i);
       const std::int64_t length = count * c.size.positions();
-      const T* seen = columns_of(c, input + i * c.batch * c.size.image_size(), count, scratch);
-      T* images = output + i * c.batch * c.size.output_size();
-      T* result = count == 1 ? images : scratch.joined;
-      for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
-        gemm<T>(c.group.out_channels, length, c.group.taps(), {weight + g * c.weights_of_group(), c.group.taps()},
-                {seen + g * c.group.taps() * length, length}, result + g * c.group.out_channels * length, length);
-      if (count > 1) part_images(c, result, count, images);
+      const T* images = input + i * c.batch * c.size.image_size();
+      T* results = output + i * c.batch * c.size.output_size();
+      T* joined = count == 1 ? results : scratch.joined;
+      const auto matrix = [&](std::int64_t g) {
+        return MatrixView<T>{weight + g * c.weights_of_group(), c.group.taps()};
+      };
+      const auto to = [&](std::int64_t g) { return joined + g * c.group.out_channels * length; };
+      const std::int64_t groups = c.size.geometry.groups;
+      if (count == 1 && c.is_pointwise()) {
+        for (std::int64_t g = 0; g < groups; ++g)
+          gemm<T>(c.group.out_channels, length, c.group.taps(), matrix(g),
+                  {images + g * c.group.taps() * length, length}, to(g), length);
+        continue;
+      }
+      const BatchTaps<T> taps(c, images, count, scratch.padded);
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const ImageTaps<T> seen = taps.of_group(g);
+        const auto pack = [&](const StripPart& part, T* strip) { seen.pack(part, strip); };
+        gemm_by_parts<T>(c.group.out_channels, length, c.group.taps(), matrix(g), pack, to(g), length);
+      }
+      if (count > 1) part_images(c, joined, count, results);
     }
   });
+}
+
+/// weight [groups, out_channels, channels, taps] of a group as [groups, channels, out_channels, taps in reverse].
+template <class T> void reverse_weight(const Convolution& c, const T* weight, T* reversed) {
+  const std::int64_t taps = c.size.kernel_height * c.size.kernel_width;
+  for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
+    for (std::int64_t k = 0; k < c.group.out_channels; ++k)
+      for (std::int64_t channel = 0; channel < c.group.channels; ++channel) {
+        T* const to = reversed + g * c.weights_of_group() + (channel * c.group.out_channels + k) * taps;
+        for (std::int64_t tap = 0; tap < taps; ++tap) to[taps - 1 - tap] = *weight++;
+      }
+}
+
+/// The gradient of the images where it is a convolution itself.
+template <class T>
+void convolved_gradient(const Convolution& c, const Convolution& back, const T* gradient, const T* weight, T* to) {
+  const Storage storage(c.device, c.pool,
+                        static_cast<std::size_t>(c.size.geometry.groups * c.weights_of_group()) * sizeof(T));
+  T* const reversed = reinterpret_cast<T*>(storage.data());
+  reverse_weight(c, weight, reversed);
+  forward<T>(back, gradient, reversed, to);
 }
 
 /// columns = weight^T x gradient, of each group, added back to the images.
 template <class T> void input_gradient(const Convolution& c, const T* gradient, const T* weight, T* to) {
   c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> scratch(c);
+    Scratch<T> scratch(c, c.size.taps() * c.batch * c.size.positions());
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_batch(i);
       const std::int64_t length = count * c.size.positions();
@@ -138,8 +180,8 @@ template <class T> void input_gradient(const Convolution& c, const T* gradient, 
   });
 }
 
-/// gradient x columns^T, summed over the images: within up to kParts parts of the batch first, then over the parts,
-/// both in order.
+/// gradient x taps' elements^T, summed over the images: within up to kParts parts of the batch first, then over the
+/// parts, both in order.
 template <class T> void weight_gradient(const Convolution& c, const T* gradient, const T* input, T* to) {
   constexpr std::int64_t kParts = 8;
   constexpr std::int64_t kMostScratch = std::int64_t{1} << 24U;  // elements
@@ -156,12 +198,15 @@ template <class T> void weight_gradient(const Convolution& c, const T* gradient,
       for (std::int64_t i = part * per_part; i < std::min(c.batches(), (part + 1) * per_part); ++i) {
         const std::int64_t count = c.in_batch(i);
         const std::int64_t length = count * c.size.positions();
-        const T* seen = columns_of(c, input + i * c.batch * c.size.image_size(), count, scratch);
         const T* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, scratch.joined);
-        for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
-          gemm<T>(c.group.out_channels, c.group.taps(), length, {upstream + g * c.group.out_channels * length, length},
-                  {seen + g * c.group.taps() * length, length, true}, sum_of(part) + g * c.weights_of_group(),
-                  c.group.taps(), i > part * per_part);
+        const BatchTaps<T> taps(c, input + i * c.batch * c.size.image_size(), count, scratch.padded);
+        for (std::int64_t g = 0; g < c.size.geometry.groups; ++g) {
+          const ImageTaps<T> seen = taps.of_group(g);
+          const auto pack = [&](const StripPart& strip, T* packed) { seen.pack_turned(strip, packed); };
+          gemm_by_parts<T>(c.group.out_channels, c.group.taps(), length,
+                           {upstream + g * c.group.out_channels * length, length}, pack,
+                           sum_of(part) + g * c.weights_of_group(), c.group.taps(), i > part * per_part);
+        }
       }
   });
   constexpr std::int64_t kGrain = 16384;
@@ -218,7 +263,7 @@ void CpuBackend::conv2d(const Conv2dGeometry& geometry, const Array& input, cons
       .launch(
           "conv2d",
           [geometry, this](const Array& x, const Array& w, const Array& y) {
-            const Convolution convolution(geometry, x, w, y, *this);
+            const Convolution convolution({geometry, x.shape(), w.shape(), y.shape()}, x.device(), *this);
             visit_floating(y.dtype(), [&]<class T>(std::type_identity<T>) {
               const auto convolve = convolution.is_direct() ? forward_directly<T> : forward<T>;
               convolve(convolution, x.data<T>(), w.data<T>(), y.data<T>());
@@ -233,8 +278,13 @@ void CpuBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Arr
       .launch(
           "conv2d_input_gradient",
           [geometry, this](const Array& dy, const Array& w, const Array& dx) {
-            const Convolution convolution(geometry, dx, w, dy, *this);
+            const Convolution convolution({geometry, dx.shape(), w.shape(), dy.shape()}, dx.device(), *this);
             visit_floating(dx.dtype(), [&]<class T>(std::type_identity<T>) {
+              if (!convolution.is_direct() && convolution.size.has_convolved_gradient()) {
+                const Convolution back(convolution.size.of_gradient(), dx.device(), *this);
+                convolved_gradient(convolution, back, dy.data<T>(), w.data<T>(), dx.data<T>());
+                return;
+              }
               const auto convolve = convolution.is_direct() ? input_gradient_directly<T> : tutti::input_gradient<T>;
               convolve(convolution, dy.data<T>(), w.data<T>(), dx.data<T>());
             });
@@ -248,7 +298,7 @@ void CpuBackend::conv2d_weight_gradient(const Conv2dGeometry& geometry, const Ar
       .launch(
           "conv2d_weight_gradient",
           [geometry, this](const Array& dy, const Array& x, const Array& dw) {
-            const Convolution convolution(geometry, x, dw, dy, *this);
+            const Convolution convolution({geometry, x.shape(), dw.shape(), dy.shape()}, x.device(), *this);
             visit_floating(dw.dtype(), [&]<class T>(std::type_identity<T>) {
               const auto convolve = convolution.is_direct() ? weight_gradient_directly<T> : tutti::weight_gradient<T>;
               convolve(convolution, dy.data<T>(), x.data<T>(), dw.data<T>());

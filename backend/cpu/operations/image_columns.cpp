@@ -16,8 +16,12 @@ struct Rows {
   std::int64_t column_step;   // between rows in the columns
 };
 
+/// What is done with an element of an image and one of the columns, or of the image in its padding.
 struct Copy {
   template <class T> static void apply(T& image, T& column) { column = image; }
+};
+struct CopyBack {
+  template <class T> static void apply(T& image, T& column) { image = column; }
 };
 struct Add {
   template <class T> static void apply(T& image, T& column) { image += column; }
@@ -69,22 +73,11 @@ template <class Action, class T> void apply_to_inside(const ConvolutionSizes& si
   }
 }
 
-/// Copy the other way.
-struct CopyBack {
-  template <class T> static void apply(T& image, T& column) { image = column; }
-};
-
 }  // namespace
 
-template <class T>
-void image_to_columns(const ConvolutionSizes& size, const T* image, T* padded, T* columns, std::int64_t row_length) {
-  T* source = const_cast<T*>(image);  // only read
-  if (size.is_padded()) {
-    std::fill_n(padded, size.padded_size(), T(0));
-    apply_to_inside<CopyBack>(size, padded, source);
-    source = padded;
-  }
-  apply_to_taps<Copy>(size, source, columns, row_length);
+template <class T> void pad_image(const ConvolutionSizes& size, const T* image, T* padded) {
+  if (size.is_padded()) std::fill_n(padded, size.padded_size(), T(0));
+  apply_to_inside<CopyBack>(size, padded, const_cast<T*>(image));  // which is only read
 }
 
 template <class T>
@@ -95,8 +88,8 @@ void columns_to_image(const ConvolutionSizes& size, const T* columns, std::int64
   if (size.is_padded()) apply_to_inside<Copy>(size, padded, image);
 }
 
-template void image_to_columns(const ConvolutionSizes&, const float*, float*, float*, std::int64_t);
-template void image_to_columns(const ConvolutionSizes&, const double*, double*, double*, std::int64_t);
+template void pad_image(const ConvolutionSizes&, const float*, float*);
+template void pad_image(const ConvolutionSizes&, const double*, double*);
 template void columns_to_image(const ConvolutionSizes&, const float*, std::int64_t, float*, float*);
 template void columns_to_image(const ConvolutionSizes&, const double*, std::int64_t, double*, double*);
 

@@ -5,6 +5,9 @@
 #include <tutti/backend/shape.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
 
 namespace tutti {
 
@@ -46,6 +49,21 @@ struct ConvolutionSizes {
     return part;
   }
 
+  /// True if the gradient of the images is a convolution, too: of the output's gradient, with the kernel's taps in
+  /// reverse. Its sizes.
+  bool has_convolved_gradient() const {
+    return geometry.stride == std::array<std::int64_t, 2>{1, 1} && geometry.padding[0] <= reach(0) &&
+           geometry.padding[1] <= reach(1);
+  }
+  ConvolutionSizes of_gradient() const {
+    ConvolutionSizes back = *this;
+    std::swap(back.channels, back.out_channels);
+    std::swap(back.height, back.out_height);
+    std::swap(back.width, back.out_width);
+    for (std::size_t axis : {0U, 1U}) back.geometry.padding[axis] = reach(axis) - geometry.padding[axis];
+    return back;
+  }
+
   std::int64_t image_size() const { return channels * height * width; }
   std::int64_t output_size() const { return out_channels * positions(); }
   std::int64_t padded_height() const { return height + 2 * geometry.padding[0]; }
@@ -54,14 +72,20 @@ struct ConvolutionSizes {
   std::int64_t padded_size() const { return channels * padded_height() * padded_width(); }
   std::int64_t taps() const { return channels * kernel_height * kernel_width; }
   std::int64_t positions() const { return out_height * out_width; }
+
+ private:
+  /// How far the kernel's last tap lies behind its first.
+  std::int64_t reach(std::size_t axis) const {
+    return ((axis == 0 ? kernel_height : kernel_width) - 1) * geometry.dilation[axis];
+  }
 };
 
-/// Writes what each tap of the kernel sees of one image: row (channel, r, s) of `columns` holds positions() elements,
-/// zeros where the tap lies in the padding; rows are `row_length` apart. `padded` has room for padded_size() elements.
-template <class T>
-void image_to_columns(const ConvolutionSizes&, const T* image, T* padded, T* columns, std::int64_t row_length);
+/// Writes an image with its padding, zeros, around it: padded_size() elements.
+template <class T> void pad_image(const ConvolutionSizes&, const T* image, T* padded);
 
-/// The transpose of `image_to_columns`: each element of the image becomes the sum of all that were read from it.
+/// Adds up what each tap of the kernel has for one image: row (channel, r, s) of `columns` holds positions() elements,
+/// those in the padding count for nothing; rows are `row_length` apart. Each element of the image becomes the sum of
+/// all that are for it. `padded` has room for padded_size() elements.
 template <class T>
 void columns_to_image(const ConvolutionSizes&, const T* columns, std::int64_t row_length, T* padded, T* image);
 
