@@ -20,6 +20,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/log.h>
+#include <tutti/backend/profile.h>
 #include <tutti/backend/random.h>
 
 // Layers and losses.

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/engine/runs_on_null.h>
 #include <tutti/autodiff/operations/elementwise_operations.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
+#include <tutti/backend/calls/gradient_of.h>
 #include <tutti/backend/raise.h>
 
 #include <algorithm>
@@ -199,6 +200,7 @@ Array BackwardRun::destination_of(const Node* node) {
 
 void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& complete) {
   constexpr std::size_t kInline = 4;
+  const detail::GradientScope scope(visit.node->called_);
   const std::size_t count = visit.node->input_count();
   Tensor inline_gradients[kInline];
   bool inline_wanted[kInline] = {};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/calls/gradient_of.h>
 #include <tutti/backend/raise.h>
 
 namespace tutti::detail {
 
 constinit thread_local const ErrorContext* error_context = nullptr;
+constinit thread_local const std::string_view* gradient_of = nullptr;
 constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
 constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
 

@@ -81,6 +81,7 @@ Capture::~Capture() {
   }
 }
 
+Backend& Capture::device_backend() const { return decorated_backend(device_.kind); }
 MemoryPool& Capture::pool() noexcept { return memory_->pool(); }
 std::size_t Capture::memory_bytes() const {
   return memory_->pool().statistics().reserved + scratch_->pool().statistics().reserved;
@@ -122,6 +123,8 @@ void Capture::begin_replay() {
 }
 
 void Capture::run(std::size_t begin, std::size_t end) {
+  Backend& backend = device_backend();
+  if (&backend != &inner_) return tape_.run(backend, begin, end);
   while (begin < end) {
     const std::size_t until = use_graphs_ ? std::max(tape_.constant_until(begin, end), begin + 1) : end;
     if (DeviceGraph* graph = graph_of(begin, until))

@@ -40,7 +40,7 @@ class Capture {
   const Tape& tape() const noexcept { return tape_; }
   CapturedDraws& draws() noexcept { return draws_; }
   const CapturedDraws& draws() const noexcept { return draws_; }
-  Backend& device_backend() const noexcept { return inner_; }  ///< backend that replays run on
+  Backend& device_backend() const;  ///< backend that the captured calls and replays run on, decorated where it is
   Backend& recording() const noexcept { return *recording_; }  ///< backend that the capturing thread sees
   MemoryPool& pool() noexcept;
   std::size_t memory_bytes() const;   ///< bytes that it holds on its device
@@ -58,7 +58,7 @@ class Capture {
   /// Prepares a run of the tape: random numbers go on, writes to memory from outside are counted.
   void begin_replay();
   /// Runs a part of it. Calls that are the same each time become one graph where the device's kind has graphs
-  /// (`Backend::make_graph`), which is made when they are run first.
+  /// (`Backend::make_graph`), which is made when they are run first; where the backend is decorated, each is made.
   void run(std::size_t begin, std::size_t end);
   void use_graphs(bool use) noexcept { use_graphs_ = use; }  ///< false: runs make each call
   std::size_t graphs() const noexcept { return graphs_.size(); }

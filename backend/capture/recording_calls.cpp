@@ -8,6 +8,7 @@
 #include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/kernel.h>
 #include <tutti/backend/raise.h>
+#include <tutti/backend/registry.h>
 
 #include <array>
 #include <cstring>
@@ -159,7 +160,8 @@ auto kept_arguments(kernel::ParameterList<Parameters...>, Capture& capture, cons
 
 class RecordingCalls final : public ForwardingBackend<RecordingCalls> {
  public:
-  explicit RecordingCalls(Capture& capture) : ForwardingBackend(capture.device_backend()), capture_(capture) {}
+  explicit RecordingCalls(Capture& capture)
+      : ForwardingBackend(registered_backend(capture.device().kind)), capture_(capture) {}
 
   MemoryPool& pool(Device) override;
   void copy_from_host(const void*, const Array&) override;
@@ -218,7 +220,7 @@ void RecordingCalls::record(std::string_view name, bool constant, const Argument
       arguments...);
   {
     const CaptureSuspension off;
-    Kernel::run(inner(), arguments...);
+    Kernel::run(capture_.device_backend(), arguments...);
   }
   auto values = kept_arguments(typename Kernel::Parameters(), capture_, arguments...);
   std::unique_ptr<TapeCall> call =
@@ -240,8 +242,8 @@ void RecordingCalls::copy_from_host(const void* from, const Array& to) {
   {
     const CaptureSuspension off;
     values = Array::empty(to.shape(), to.dtype(), to.device());
-    inner().copy_from_host(from, values);
-    inner().copy(values, to);
+    capture_.device_backend().copy_from_host(from, values);
+    capture_.device_backend().copy(values, to);
   }
   capture_.tape().append(std::make_unique<HostCopy>(from, std::move(values), capture_.operand(to, true)));
   capture_.note_written(to);
@@ -263,7 +265,7 @@ void RecordingCalls::call(kernel::random, const RandomCall& call, const Array& o
   require_own("random", output);
   {
     const CaptureSuspension off;
-    inner().random(call, output);
+    capture_.device_backend().random(call, output);
   }
   DrawnHere drawn(capture_.draws(), call);
   capture_.tape().append(
@@ -276,7 +278,7 @@ void RecordingCalls::call(kernel::dropout, const DropoutCall& call, const Array&
   require_own("dropout", output);
   {
     const CaptureSuspension off;
-    inner().dropout(call, input, output, kept);
+    capture_.device_backend().dropout(call, input, output, kept);
   }
   DropoutEntry::Operands operands{capture_.operand(input), capture_.operand(output, true),
                                   capture_.operand(kept, true)};

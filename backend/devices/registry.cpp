@@ -27,8 +27,14 @@ struct Registry {
 
 constinit std::atomic<Backend*> cpu_backend{nullptr};  // as in the registry, for the shortest way to it
 
-constinit thread_local Backend* redirected = nullptr;
-constinit thread_local DeviceKind redirected_kind{};
+/// What a thread gets in place of registered backends.
+struct InPlace {
+  Backend* redirected = nullptr;
+  BackendDecorator* decorator = nullptr;
+  DeviceKind redirected_kind{};
+  bool any = false;  // one look for threads that have neither
+};
+constinit thread_local InPlace in_place{};
 
 Registry& registry() {
   static Registry& instance = *new Registry;
@@ -66,13 +72,26 @@ Backend& make_built_in(DeviceKind kind) {
 }  // namespace
 
 Backend& backend_for(DeviceKind kind) {
-  if (redirected != nullptr && redirected_kind == kind) return *redirected;
-  return registered_backend(kind);
+  if (!in_place.any) return registered_backend(kind);
+  if (in_place.redirected != nullptr && in_place.redirected_kind == kind) return *in_place.redirected;
+  return decorated_backend(kind);
 }
 
 void redirect_backend(DeviceKind kind, Backend* backend) noexcept {
-  redirected_kind = kind;
-  redirected = backend;
+  in_place.redirected_kind = kind;
+  in_place.redirected = backend;
+  in_place.any = backend != nullptr || in_place.decorator != nullptr;
+}
+
+void decorate_backends(BackendDecorator* decorator) noexcept {
+  in_place.decorator = decorator;
+  in_place.any = decorator != nullptr || in_place.redirected != nullptr;
+}
+
+BackendDecorator* backend_decorator() noexcept { return in_place.decorator; }
+
+Backend& decorated_backend(DeviceKind kind) {
+  return in_place.decorator != nullptr ? in_place.decorator->decorated(kind) : registered_backend(kind);
 }
 
 Backend& registered_backend(DeviceKind kind) {

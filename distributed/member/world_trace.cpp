@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One trace of all processes: clocks are compared first, so that each can write its own events in the first one's time.
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/profile/trace_lines.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/report/chrome_trace.h>

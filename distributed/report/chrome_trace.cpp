@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/report/chrome_trace.h>
 
+#include <tutti/backend/profile/trace_lines.h>
 #include <tutti/backend/raise.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
-#include <memory>
 #include <utility>
 
 namespace tutti {
@@ -15,67 +14,23 @@ namespace {
 
 using Time = SyncReport::Time;
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) result += c;
-  }
-  return result;
-}
-
-/// Lines of the "traceEvents" array.
-class TraceLines {
- public:
-  TraceLines(int process, std::chrono::nanoseconds origin) : process_(process), origin_(origin) {}
-
-  void name_process(const std::string& name) {
-    line(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"{}"}}}})", process_, escaped(name)));
-  }
-  void name_track(std::size_t track, const std::string& name) {
-    line(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", process_, track,
-                     escaped(name)));
-  }
-  void span(std::size_t track, const std::string& name, Time begin, Time end, std::int64_t generation) {
-    line(
-        fmt::format(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"generation":{}}}}})",
-                    escaped(name), process_, track, microseconds(begin),
-                    std::max(0.0, microseconds(end) - microseconds(begin)), generation));
-  }
-  void instant(std::size_t track, const std::string& name, Time at) {
-    line(fmt::format(R"({{"name":"{}","ph":"i","s":"t","pid":{},"tid":{},"ts":{:.3f}}})", escaped(name), process_,
-                     track, microseconds(at)));
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  double microseconds(Time time) const {
-    return std::chrono::duration<double, std::micro>(time.time_since_epoch() - origin_).count();
-  }
-  void line(const std::string& event) {
-    if (!text_.empty()) text_ += ",\n";
-    text_ += event;
-  }
-
-  int process_;
-  std::chrono::nanoseconds origin_;
-  std::string text_;
-};
-
 void add_step(TraceLines& lines, const SyncReport& report, const SyncReport::Step& step) {
   const std::size_t reductions_track = report.devices.size();
+  const auto span = [&](std::size_t track, const std::string& name, Time begin, Time end) {
+    lines.span(track, name, begin.time_since_epoch(), end.time_since_epoch(),
+               fmt::format(R"("generation":{})", step.generation));
+  };
   for (std::size_t d = 0; d < step.devices.size(); ++d) {
     const auto& times = step.devices[d];
     if (times.begin == Time{} || times.backward_end == Time{}) continue;
-    lines.span(d, "backward", times.begin, times.backward_end, step.generation);
-    if (times.joined != Time{}) lines.span(d, "join", times.backward_end, times.joined, step.generation);
+    span(d, "backward", times.begin, times.backward_end);
+    if (times.joined != Time{}) span(d, "join", times.backward_end, times.joined);
   }
   for (const auto& reduction : step.reductions) {
     const std::string& name = report.parameters[reduction.parameter.value];
     for (std::size_t d = 0; d < reduction.ready.size(); ++d)
-      if (reduction.ready[d] != Time{}) lines.instant(d, "final: " + name, reduction.ready[d]);
-    if (reduction.finished != Time{})
-      lines.span(reductions_track, name, reduction.launched, reduction.finished, step.generation);
+      if (reduction.ready[d] != Time{}) lines.instant(d, "final: " + name, reduction.ready[d].time_since_epoch());
+    if (reduction.finished != Time{}) span(reductions_track, name, reduction.launched, reduction.finished);
   }
 }
 
@@ -121,15 +76,6 @@ std::string trace_events(const SyncReport& report, int world, std::chrono::nanos
   lines.name_track(report.devices.size(), "reductions");
   for (const auto& step : report.steps) add_step(lines, report, step);
   return lines.take();
-}
-
-void write_trace(const std::string& events, const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), &std::fclose);
-  if (!file) raise<DataError>("[trace] cannot write {}", path);
-  std::fputs("{\"traceEvents\":[\n", file.get());
-  std::fputs(events.c_str(), file.get());
-  std::fputs("\n],\"displayTimeUnit\":\"ms\"}\n", file.get());
-  if (std::fflush(file.get()) != 0 || std::ferror(file.get()) != 0) raise<DataError>("[trace] writing {} failed", path);
 }
 
 void write_chrome_trace(const SyncReport& report, const std::string& path) {

@@ -33,7 +33,4 @@ std::chrono::nanoseconds first_begin(const SyncReport&);
 /// `world`: number of processes, of which the report is one's. `origin`: the clock's time that is 0 in the trace.
 std::string trace_events(const SyncReport&, int world, std::chrono::nanoseconds origin);
 
-/// Writes a trace of these lines. Throws DataError naming the path if it cannot be written.
-void write_trace(const std::string& events, const std::string& path);
-
 }  // namespace tutti

@@ -13,7 +13,7 @@ namespace tutti::onnx {
 class TracingCalls final : public ForwardingBackend<TracingCalls> {
  public:
   TracingCalls(Device device, KernelNodes& nodes, TracedMemory& memory)
-      : ForwardingBackend(registered_backend(device.kind)), device_(device), nodes_(nodes), memory_(memory) {}
+      : ForwardingBackend(decorated_backend(device.kind)), device_(device), nodes_(nodes), memory_(memory) {}
 
   Device device() const noexcept { return device_; }
 
@@ -65,7 +65,7 @@ class TracingCalls final : public ForwardingBackend<TracingCalls> {
 };
 
 TraceScope::TraceScope(Device device, KernelNodes& nodes, TracedMemory& memory) {
-  if (active_capture() != nullptr || &backend_for(device) != &registered_backend(device.kind))
+  if (active_capture() != nullptr || &backend_for(device) != &decorated_backend(device.kind))
     raise<CaptureError>("[save_onnx] this thread captures a step, or saves another model");
   calls_ = std::make_unique<TracingCalls>(device, nodes, memory);
   redirect_backend(device.kind, calls_.get());
