@@ -37,11 +37,12 @@ class Answers(unittest.TestCase):
         self.assertFalse((self.root / "build").exists(), arguments)
 
     def test_commands_and_their_options(self):
-        self.expect(["demo", "bench", "check"])
+        self.expect(["demo", "bench", "profile", "check"])
         self.expect(["demo", "bench", "check"], "--help")
         self.expect(["--device cpu|cuda|both"], "test", "--help")
         self.expect(["--full"], "check", "-h")
         self.expect(["--rehearse"], "gpu", "--help")
+        self.expect(["./dev profile", "--shapes"], "profile", "--help")
         self.expect(["--list", "OLD NEW", "--peers"], "bench", "--help")
         self.expect(["./dev bench --peers", "--rounds"], "bench", "--peers", "--help")
 
@@ -53,7 +54,7 @@ class Answers(unittest.TestCase):
         self.expect(["./dev demo resume", "--kills"], "demo", "resume", "--help")
 
     def test_whatever_else_prepares_first(self):
-        for arguments in (["demo"], ["bench", "--peers", "--only", "step", "--models", "mlp", "--threads", "1,2"]):
+        for arguments in (["demo"], ["profile", "--trace", "t.json"], ["bench", "--peers", "--only", "step", "--models", "mlp", "--threads", "1,2"]):
             done = subprocess.run([self.root / "dev", *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 99, arguments)
             self.assertIn("setup.sh was called", done.stderr)

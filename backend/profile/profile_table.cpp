@@ -22,7 +22,6 @@ struct Sums {
   double calls = 0.0;
   double seconds = 0.0;
   double flops = 0.0;
-  double flops_seconds = 0.0;  // of the kernels whose operations are counted
   double bytes = 0.0;
   // The shortest times that the limits allow, of those that operations bound and of those that bytes do.
   double bound_by_flops = 0.0;
@@ -33,7 +32,6 @@ struct Sums {
     calls += 1.0;
     seconds += seconds_of(kernel.duration);
     flops += kernel.flops;
-    if (kernel.flops > 0) flops_seconds += seconds_of(kernel.duration);
     bytes += moved;
     if (!limits || kernel.device.kind != DeviceKind::cpu) return;
     const double rate = limits->copy_rate(moved);
@@ -67,14 +65,29 @@ std::string rate_text(double count, double seconds) {
   return count > 0 && seconds > 0 ? fmt::format("{:.1f}", count / seconds / kGiga) : "";
 }
 
-Line line_of(const std::string& name, const Sums& sums, double runs, double whole) {
+/// A unit of time in which the mean of the runs has digits that tell something.
+struct Unit {
+  const char* name;
+  double of_a_second;
+};
+constexpr Unit kMilliseconds{"ms", 1e3};
+constexpr Unit kMicroseconds{"us", 1e6};
+
+/// The runs that a table is the mean of.
+struct Runs {
+  double count = 0.0;
+  double seconds = 0.0;
+  Unit unit() const { return seconds < 1e-3 * count ? kMicroseconds : kMilliseconds; }
+};
+
+Line line_of(const std::string& name, const Sums& sums, const Runs& runs) {
   const double bound = sums.bound_by_flops + sums.bound_by_bytes;
   const bool by_flops = sums.bound_by_flops > sums.bound_by_bytes;
   return {name,
-          fmt::format("{:.4g}", sums.calls / runs),
-          fmt::format("{:.3f}", 1e3 * sums.seconds / runs),
-          fmt::format("{:.1f} %", whole > 0 ? 100 * sums.seconds / whole : 0.0),
-          rate_text(sums.flops, sums.flops_seconds),
+          fmt::format("{:.4g}", sums.calls / runs.count),
+          fmt::format("{:.3f}", runs.unit().of_a_second * sums.seconds / runs.count),
+          fmt::format("{:.1f} %", runs.seconds > 0 ? 100 * sums.seconds / runs.seconds : 0.0),
+          rate_text(sums.flops, sums.seconds),
           rate_text(sums.bytes, sums.seconds),
           bound > 0 && sums.seconds > 0
               ? fmt::format("{:.0f} % of {}", 100 * bound / sums.seconds, by_flops ? "GFLOP/s" : "GB/s   ")
@@ -95,11 +108,12 @@ std::string aligned(const std::vector<Line>& lines) {
 }
 
 std::string limits_text(const ProcessorLimits& limits) {
-  std::string text =
-      fmt::format("limits: {:.1f} GFLOP/s in f32 multiply-adds; copies, GB/s by size:", limits.flops / kGiga);
+  constexpr std::int64_t kKibi = 1024;
+  std::string text = fmt::format("limits: {:.1f} GFLOP/s in f32 multiply-adds; copies, GB/s:", limits.flops / kGiga);
   for (const CopyLimit& copy : limits.copies)
-    text += fmt::format("{} {:.1f} ({} KiB)", &copy == limits.copies.data() ? "" : ",", copy.bytes_per_second / kGiga,
-                        copy.bytes / 1024);
+    text += fmt::format("{} {:.1f} ({})", &copy == limits.copies.data() ? "" : ",", copy.bytes_per_second / kGiga,
+                        copy.bytes < kKibi * kKibi ? fmt::format("{} KiB", copy.bytes / kKibi)
+                                                   : fmt::format("{} MiB", copy.bytes / kKibi / kKibi));
   return text + "\n";
 }
 
@@ -109,9 +123,9 @@ std::string profile_table(const std::vector<ProfiledRun>& runs, const ProfileTab
   if (runs.empty()) return "nothing was profiled\n";
   std::map<std::string, Sums> rows;
   Sums kernels;
-  double whole = 0.0;
+  Runs all{.count = static_cast<double>(runs.size())};
   for (const ProfiledRun& run : runs) {
-    whole += seconds_of(run.duration);
+    all.seconds += seconds_of(run.duration);
     for (const ProfiledKernel& kernel : run.kernels) {
       rows[row_of(kernel, options.rows)].add(kernel, options.limits);
       kernels.add(kernel, options.limits);
@@ -119,15 +133,15 @@ std::string profile_table(const std::vector<ProfiledRun>& runs, const ProfileTab
   }
   std::vector<std::pair<std::string, Sums>> sorted(rows.begin(), rows.end());
   std::ranges::stable_sort(sorted, std::ranges::greater(), [](const auto& row) { return row.second.seconds; });
-  const auto count = static_cast<double>(runs.size());
   const bool by_operation = options.rows == ProfileRows::operations;
-  std::vector<Line> lines{{by_operation ? "operation" : "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "limit"}};
-  for (const auto& [name, sums] : sorted) lines.push_back(line_of(name, sums, count, whole));
-  Line between = line_of("between kernels", {.seconds = whole - kernels.seconds}, count, whole);
+  std::vector<Line> lines{
+      {by_operation ? "operation" : "kernel", "calls", all.unit().name, "share", "GFLOP/s", "GB/s", "limit"}};
+  for (const auto& [name, sums] : sorted) lines.push_back(line_of(name, sums, all));
+  Line between = line_of("between kernels", {.seconds = all.seconds - kernels.seconds}, all);
   between[1].clear();
   lines.push_back(between);
-  kernels.seconds = whole;
-  lines.push_back(line_of("whole", kernels, count, whole));
+  kernels.seconds = all.seconds;
+  lines.push_back(line_of("whole", kernels, all));
   std::string text = fmt::format("mean of {} run{}\n", runs.size(), runs.size() == 1 ? "" : "s") + aligned(lines);
   return options.limits ? text + limits_text(*options.limits) : text;
 }

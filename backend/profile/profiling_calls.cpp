@@ -36,18 +36,18 @@ class ProfilingCalls final : public ForwardingBackend<ProfilingCalls> {
   }
 
   void copy_from_host(const void* from, const Array& to) override {
-    copy("copy_from_host", to, {0.0, distinct_bytes(to)}, [&] { inner().copy_from_host(from, to); });
+    note_copy("copy_from_host", to, {0.0, distinct_bytes(to)}, [&] { inner().copy_from_host(from, to); });
   }
   void copy_to_host(const Array& from, void* to) override {
-    copy("copy_to_host", from, {distinct_bytes(from), 0.0}, [&] { inner().copy_to_host(from, to); });
+    note_copy("copy_to_host", from, {distinct_bytes(from), 0.0}, [&] { inner().copy_to_host(from, to); });
   }
   void copy_from_device(const Array& from, const Array& to) override {
-    copy("copy_from_device", to, {distinct_bytes(from), distinct_bytes(to)},
-         [&] { inner().copy_from_device(from, to); });
+    note_copy("copy_from_device", to, {distinct_bytes(from), distinct_bytes(to)},
+              [&] { inner().copy_from_device(from, to); });
   }
 
  private:
-  template <class Work> void copy(const char* name, const Array& array, Traffic traffic, const Work& work) {
+  template <class Work> void note_copy(const char* name, const Array& array, Traffic traffic, const Work& work) {
     if (within_) return work();
     ProfiledKernel noted;
     noted.name = name;

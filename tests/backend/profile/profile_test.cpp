@@ -271,7 +271,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-ProfiledKernel kernel(const char* name, microseconds duration, double bytes, double flops, Operands operands = {}) {
+ProfiledKernel ran(const char* name, microseconds duration, double bytes, double flops, Operands operands = {}) {
   ProfiledKernel made;
   made.name = name;
   made.device = cpu();
@@ -286,9 +286,9 @@ ProfiledKernel kernel(const char* name, microseconds duration, double bytes, dou
 std::vector<ProfiledRun> two_steps() {
   ProfiledRun run;
   run.duration = microseconds(5000);
-  run.kernels = {kernel("matmul", microseconds(3000), 3e3, 6e6, {{DType::f32, {2, 3}}, {DType::f32, {3, 4}}}),
-                 kernel("matmul", microseconds(1000), 1e3, 2e6, {{DType::f32, {2, 3}}, {DType::bf16, {3, 4}}}),
-                 kernel("copy", microseconds(500), 1e6, 0)};
+  run.kernels = {ran("matmul", microseconds(3000), 3e3, 6e6, {{DType::f32, {2, 3}}, {DType::f32, {3, 4}}}),
+                 ran("matmul", microseconds(1000), 1e3, 2e6, {{DType::f32, {2, 3}}, {DType::bf16, {3, 4}}}),
+                 ran("copy", microseconds(500), 1e6, 0)};
   run.kernels[1].operation = "linear";
   run.kernels[2].operation = "linear";
   run.kernels[2].backward = true;
@@ -304,7 +304,19 @@ TEST_CASE("profile: a table adds up to the whole" * doctest::test_suite("cpu")) 
         "matmul               2  4.000   80.0 %      2.0   0.0\n"
         "copy                 1  0.500   10.0 %            2.0\n"
         "between kernels         0.500   10.0 %\n"
-        "whole                3  5.000  100.0 %      2.0   0.2\n");
+        "whole                3  5.000  100.0 %      1.6   0.2\n");
+}
+
+TEST_CASE("profile: short runs are told in microseconds" * doctest::test_suite("cpu")) {
+  ProfiledRun run;
+  run.duration = microseconds(30);
+  run.kernels = {ran("copy", microseconds(12), 0, 0)};
+  CHECK(profile_table({run}) ==
+        "mean of 1 run\n"
+        "kernel           calls      us    share  GFLOP/s  GB/s  limit\n"
+        "copy                 1  12.000   40.0 %\n"
+        "between kernels         18.000   60.0 %\n"
+        "whole                1  30.000  100.0 %\n");
 }
 
 TEST_CASE("profile: rows are of shapes or operations, beside limits" * doctest::test_suite("cpu")) {
@@ -318,8 +330,8 @@ TEST_CASE("profile: rows are of shapes or operations, beside limits" * doctest::
         "matmul  f32 [2, 3], bf16 [3, 4]      1  1.000   20.0 %      2.0   0.0  25 % of GFLOP/s\n"
         "copy                                 1  0.500   10.0 %            2.0  50 % of GB/s\n"
         "between kernels                         0.500   10.0 %\n"
-        "whole                                3  5.000  100.0 %      2.0   0.2  25 % of GFLOP/s\n"
-        "limits: 8.0 GFLOP/s in f32 multiply-adds; copies, GB/s by size: 4.0 (1024 KiB)\n");
+        "whole                                3  5.000  100.0 %      1.6   0.2  25 % of GFLOP/s\n"
+        "limits: 8.0 GFLOP/s in f32 multiply-adds; copies, GB/s: 4.0 (1 MiB)\n");
   CHECK(profile_table(two_steps(), {.rows = ProfileRows::operations}) ==
         "mean of 2 runs\n"
         "operation         calls     ms    share  GFLOP/s  GB/s  limit\n"
@@ -327,7 +339,7 @@ TEST_CASE("profile: rows are of shapes or operations, beside limits" * doctest::
         "linear                1  1.000   20.0 %      2.0   0.0\n"
         "linear, backward      1  0.500   10.0 %            2.0\n"
         "between kernels          0.500   10.0 %\n"
-        "whole                 3  5.000  100.0 %      2.0   0.2\n");
+        "whole                 3  5.000  100.0 %      1.6   0.2\n");
 }
 
 TEST_CASE("profile: a trace has a span for each kernel, within its run's") {
