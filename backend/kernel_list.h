@@ -62,8 +62,9 @@ TUTTI_KERNEL_WITH_DEFAULT(linear, (In, input), (In, weight), (In, bias), (Linear
 TUTTI_KERNEL(softmax, (SoftmaxKind, kind), (In, input), (std::size_t, axis), (Out, output))
 TUTTI_KERNEL(softmax_gradient, (SoftmaxKind, kind), (In, output), (In, gradient), (std::size_t, axis),
              (Out, input_gradient))
-/// Attention of queries [..., queries, d], at least one, over keys [..., keys, d] and values [..., keys, e], f32 or
-/// f64, whose leading axes are broadcast and whose last has stride 1. The mask is bool or of their dtype, broadcast to
+/// Attention of queries [..., queries, d] over keys [..., keys, d] and values [..., keys, e], f32 or f64, none empty,
+/// whose last axis has stride 1 unless its length is 1, the others any, also 0. The mask is bool or of their dtype,
+/// broadcast to
 /// [..., queries, keys] with any strides, or undefined. To the output [..., queries, e], laid out as the operands, and
 /// the contiguous logarithm [..., queries, 1] of the sum of exp(score), 0 where no key is seen.
 TUTTI_FUSED_KERNEL(attention, (const AttentionScores&, scores), (In, query), (In, key), (In, value), (In, mask),

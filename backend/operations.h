@@ -117,7 +117,7 @@ struct AttentionDropout {
   Generator random = Generator(0);
 };
 struct AttentionRun {
-  Array output;   ///< [..., queries, e], in memory in the order of the query's axes
+  Array output;   ///< [..., queries, e]; of a kernel in memory in the order of the query's axes
   Array log_sum;  ///< kept for the gradient: [..., queries, 1], in the type that is computed in
 };
 /// softmax(scale query key^T + mask) value, leading axes broadcast; bf16 and f16 are rounded once. A query that sees no
@@ -146,8 +146,8 @@ struct RecurrentRun {
   Array hidden_before;  ///< [rows, hidden]
   Array cell_before;    ///< [rows, hidden] of an LSTM
 };
-/// All steps, f32 or f64, else DTypeError: for each a product with the weight and one kernel. ShapeError for what does
-/// not fit.
+/// All steps, f32 or f64, else DTypeError: one kernel, or for each a product with the weight and one. ShapeError for
+/// what does not fit.
 RecurrentRun recurrent_steps(const RecurrentSteps&, const RecurrentOperands&, bool keeps);
 /// The gradients that are wanted beside the input part's and the cell's, which come by themselves.
 struct RecurrentWanted {

@@ -86,7 +86,7 @@ struct Gradients {
   Tensor value;
 };
 
-// The formulas of backend/operations/attention.cpp.
+// The formulas of backend/operations/attention_blocks.cpp.
 Gradients composed_gradients(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value,
                              const Tensor& given) {
   const Tensor dy = widened(given);

@@ -19,7 +19,7 @@ struct AttentionCall {
   std::optional<double> scale = {};  ///< factor of the scores; default 1 / sqrt(features)
   double dropout = 0;                ///< share of softmax's weights to drop: `random` says which, with one draw
   Generator* random = nullptr;       ///< needed for dropout
-  std::int64_t block = 0;            ///< how many queries and keys have scores at a time; 0: what suits the device
+  std::int64_t block = 0;            ///< queries and keys that have scores at a time, where no kernel decides; 0: any
 };
 
 /// softmax(query key^T scale + mask) value: query [..., queries, features], key [..., keys, features], value
@@ -27,11 +27,11 @@ struct AttentionCall {
 /// two is longer in query by a whole factor, that many neighbouring query heads share a head of key and value (Ainslie
 /// et al., "GQA", 2023). A query that sees no key gives zeros, and no gradient, as in PyTorch.
 ///
-/// Memory grows with queries + keys, not with their product: scores are made block by block, with a running maximum and
-/// sum, and again in backward (Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021; Dao et al.,
-/// "FlashAttention", 2022). Only the second derivative, and a mask that requires a gradient, make all scores at once.
-/// One floating dtype, in which bf16 and f16 are rounded once: scores are f32. Throws ShapeError or DTypeError for
-/// operands that do not fit.
+/// Memory grows with queries + keys, not with their product: scores are made of some queries at a time, or block by
+/// block with a running maximum and sum, and again in backward (Rabe and Staats, "Self-attention Does Not Need O(n^2)
+/// Memory", 2021; Dao et al., "FlashAttention", 2022). Only the second derivative, and a mask that requires a gradient,
+/// make all scores at once. One floating dtype, in which bf16 and f16 are rounded once: scores are f32. Throws
+/// ShapeError or DTypeError for operands that do not fit.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionCall& = {});
 

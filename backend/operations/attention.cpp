@@ -95,9 +95,12 @@ void check(const AttentionScores& scores, const AttentionDropout& dropout) {
     raise("[{}] dropout is {}: it must be in [0, 1]", kName, dropout.share);
 }
 
+/// True if there is a kernel, and it would be worth its start: rows of more scores than that leave the caches, where
+/// blocks do not.
 bool has_kernel(const AttentionOperands& operands, const AttentionDropout& dropout) {
-  return dropout.share == 0 && operands.query.length(-1) > 0 && operands.value.length(-1) > 0 &&
-         backend_for(operands.query.device()).has_fused(FusedKernel::attention);
+  constexpr std::int64_t kMostKeys = 8192;
+  return dropout.share == 0 && operands.key.length(-2) <= kMostKeys && operands.query.length(-1) > 0 &&
+         operands.value.length(-1) > 0 && backend_for(operands.query.device()).has_fused(FusedKernel::attention);
 }
 
 }  // namespace

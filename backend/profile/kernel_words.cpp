@@ -40,6 +40,7 @@ std::string word_of(RecurrentGates kind) { return at(kind, std::array{"tanh", "r
 std::string word_of(Factorization kind) {
   return at(kind, std::array{"cholesky", "qr", "svd", "singular_values", "eigh", "eigenvalues"});
 }
+std::string word_of(const RecurrentSteps& steps) { return word_of(steps.gates); }
 
 std::string word_of(const RandomCall& call) {
   return at(call.kind, std::array{"uniform", "normal", "truncated_normal"});

@@ -21,6 +21,7 @@ std::string word_of(Scatter);
 std::string word_of(SoftmaxKind);
 std::string word_of(LinearActivation);
 std::string word_of(RecurrentGates);
+std::string word_of(const RecurrentSteps&);
 std::string word_of(Factorization);
 std::string word_of(const RandomCall&);
 std::string word_of(const OptimizerRule&);

@@ -105,5 +105,38 @@ inline double flops_of(kernel::conv2d_weight_gradient, const Conv2dGeometry&, co
                        const Array& weight_gradient) {
   return multiply_adds(gradient, taps(weight_gradient));
 }
+/// Multiply-adds of products of queries with the keys that they see, some of d features, some of e.
+inline double attention_flops(const AttentionScores& scores, const Array& query, const Array& key, const Array& value,
+                              double products_of_d, double products_of_e) {
+  const auto queries = static_cast<double>(query.length(-2));
+  const auto keys = static_cast<double>(key.length(-2));
+  const double first = std::min(queries, keys);  // queries that see one key, two, ...
+  const double pairs = scores.causal ? first * (first + 1) / 2 + (queries - first) * keys : queries * keys;
+  const double places =
+      static_cast<double>(query.size()) / std::max(1.0, queries * static_cast<double>(query.length(-1)));
+  return 2 * places * pairs *
+         (products_of_d * static_cast<double>(query.length(-1)) +
+          products_of_e * static_cast<double>(value.length(-1)));
+}
+inline double flops_of(kernel::attention, const AttentionScores& scores, const Array& query, const Array& key,
+                       const Array& value, const Array&, const Array&, const Array&) {
+  return attention_flops(scores, query, key, value, 1, 1);
+}
+/// Scores once more, and the gradients of queries and keys; of weights and values.
+inline double flops_of(kernel::attention_gradient, const AttentionScores& scores, const Array& query, const Array& key,
+                       const Array& value, const Array&, const Array&, const Array&, const Array&, const Array&,
+                       const Array&, const Array&) {
+  return attention_flops(scores, query, key, value, 3, 2);
+}
+inline double flops_of(kernel::recurrent_steps, const RecurrentSteps& steps, const Array&, const Array& weight,
+                       const Array&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                       const Array&) {
+  return multiply_adds(weight, steps.rows());
+}
+inline double flops_of(kernel::recurrent_steps_gradient, const RecurrentSteps& steps, bool, const Array& weight,
+                       const Array&, const Array&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                       const Array&) {
+  return multiply_adds(weight, steps.rows());
+}
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 namespace tutti::testing {
 namespace {
 
+/// Sequences of 4, 4, 3 and 1 steps, and their gradients.
 void compare_recurrent(DeviceComparison& both, std::int64_t hidden, DType dtype) {
   for (const RecurrentGates gates :
        {RecurrentGates::tanh, RecurrentGates::relu, RecurrentGates::lstm, RecurrentGates::gru})

@@ -137,7 +137,6 @@ void compare_normalize(DeviceComparison& both, const Shape& shape, DType dtype) 
       [](const Arrays& in) { return Arrays{normalize_rows({}, in[0]).output}; }, Match::largest);
 }
 
-/// Sequences of 4, 4, 3 and 1 steps, and their gradients.
 void compare_matmul(DeviceComparison& both, DType dtype) {
   const std::pair<Shape, Shape> cases[] = {{{1, 1}, {1, 1}},          {{3, 1}, {1, 5}},       {{5, 7}, {7, 3}},
                                            {{17, 19}, {19, 23}},      {{64, 100}, {100, 10}}, {{2, 0}, {0, 3}},

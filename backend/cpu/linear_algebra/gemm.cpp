@@ -304,6 +304,10 @@ template <class T> void PackedMatrix<T>::pack(std::int64_t k, std::int64_t n, Ma
       pack_strips(cuts, b, block, part, packed_->strips(block, part));
 }
 
+template <class T> std::size_t PackedMatrix<T>::bytes() const {
+  return packed_ == nullptr || packed_->block == nullptr ? 0 : packed_->block->bytes;
+}
+
 template <class T> std::int64_t PackedMatrix<T>::columns_through(std::int64_t columns) const {
   std::int64_t end = 0;
   const StripCuts<T>& cuts = packed_->cuts;

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/runtime/function_ref.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -47,15 +48,15 @@ struct StripPart {
 };
 
 /// `gemm` for a b that lies nowhere as a matrix: `pack(part, to)` writes element (part.step + i, part.column + j) to
-/// to[i * part.width + j], and to the rest of each row numbers that are not read further; it may write up to a vector
-/// behind the last row. It is called for one part after the other.
+/// to[i * part.width + j]; what the rest of each row holds changes nothing, and up to a vector behind the last row may
+/// be written, too. It is called for one part after the other.
 template <class T> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a,
                                       FunctionRef<void(const StripPart&, T*)> pack, T* c, std::int64_t c_leading,
                                       bool accumulate = false);
 
 /// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
-/// the bits that `gemm` gives it where the elements beside it do not count. One thread packs; then several may
-/// multiply.
+/// the bits that `gemm` gives it where the elements beside it do not count, and where the steps of a that are left out
+/// are zeros. One thread packs; then several may multiply.
 template <class T> class PackedMatrix {
  public:
   PackedMatrix();
@@ -65,6 +66,8 @@ template <class T> class PackedMatrix {
 
   /// Copies b, [k, n], k and n > 0, in place of what was there. Throws std::bad_alloc.
   void pack(std::int64_t k, std::int64_t n, MatrixView<T> b);
+
+  std::size_t bytes() const;  ///< memory that it holds
 
   /// The least number of columns that is at least `columns` and that `multiply` can stop after.
   std::int64_t columns_through(std::int64_t columns) const;

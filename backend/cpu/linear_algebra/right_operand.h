@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tutti {
@@ -10,11 +11,15 @@ namespace tutti {
 /// The right operand of several products: packed where they have enough rows together, else read where it is.
 template <class T> class RightOperand {
  public:
+  /// Most bytes of packed operands that a thread keeps for its next use of them.
+  static constexpr std::size_t kMostKept = std::size_t{4} << 20U;
+
   void set(std::int64_t k, std::int64_t n, const MatrixView<T>& matrix, bool packs) {
     matrix_ = matrix;
     packs_ = packs;
     if (packs) packed_.pack(k, n, matrix);
   }
+  std::size_t bytes() const { return packed_.bytes(); }
   std::int64_t columns_through(std::int64_t columns) const {
     return packs_ ? packed_.columns_through(columns) : columns;
   }

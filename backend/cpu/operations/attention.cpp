@@ -25,20 +25,17 @@ template <class T> class HeadForward {
         output_(output, place),
         log_sum_(log_sum, place),
         place_(place),
-        keys_(key.length(-2)) {}
+        keys_(key.length(-2)),
+        packs_(query.length(-2) > kFewRows) {}
 
   /// Some queries, with all keys.
-  void run(Positions queries) const {
-    const LentTileMemory<T> lent;
-    TileMemory<T>& work = *lent;
-    const bool packs = queries.length() > kFewRows;
-    work.turned_keys.set(query_.columns, keys_, key_.turned_from(0), packs);
-    work.values.set(keys_, value_.columns, value_.rows_from(0), packs);
-    const std::int64_t rows = tile_rows(keys_);
-    T* const scaled = TileMemory<T>::room(work.queries, rows * query_.columns);
-    T* const weights = TileMemory<T>::room(work.weights, rows * keys_);
-    for (std::int64_t begin = queries.begin; begin < queries.end; begin += rows)
-      run_tile({begin, std::min(begin + rows, queries.end)}, work, scaled, weights);
+  void run(Positions queries, TileMemory<T>& work) const {
+    work.turned_keys.set(query_.columns, keys_, key_.turned_from(0), packs_);
+    work.values.set(keys_, value_.columns, value_.rows_from(0), packs_);
+    T* const scaled = TileMemory<T>::room(work.queries, kTileRows * query_.columns);
+    T* const weights = TileMemory<T>::room(work.weights, kTileRows * keys_);
+    for (std::int64_t begin = queries.begin; begin < queries.end; begin += kTileRows)
+      run_tile({begin, std::min(begin + kTileRows, queries.end)}, work, scaled, weights);
   }
 
  private:
@@ -50,7 +47,7 @@ template <class T> class HeadForward {
     const std::int64_t seen = seen_of(scores_, queries.end - 1, 0, keys_);
     const std::int64_t width = work.turned_keys.columns_through(seen);
     work.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
-    T totals[kMostTileRows];
+    T totals[kTileRows];
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = weights + i * width;
       totals[i] = weigh(queries.begin + i, row);
@@ -94,6 +91,7 @@ template <class T> class HeadForward {
   const HeadMatrix<T> log_sum_;
   const std::int64_t place_;
   const std::int64_t keys_;
+  const bool packs_;  // the same for all parts
 };
 
 /// The arrays of a gradient, in the order of its kernel's parameters.
@@ -132,28 +130,25 @@ template <class T> class HeadBackward {
         dk_(arrays.key_gradient, place),
         dv_(arrays.value_gradient, place),
         place_(place),
-        keys_(arrays.key.length(-2)) {}
+        keys_(arrays.key.length(-2)),
+        packs_(arrays.query.length(-2) > kFewRows) {}
 
   /// Sums over some queries and keys: all keys where the queries' gradient is wanted, all queries where that of keys
   /// and values is.
-  void run(Positions queries, Positions keys, Wanted wanted) const {
-    const LentTileMemory<T> lent;
-    TileMemory<T>& work = *lent;
-    const bool packs = queries.length() > kFewRows;
-    work.turned_keys.set(query_.columns, keys.length(), key_.turned_from(keys.begin), packs);
-    work.turned_values.set(value_.columns, keys.length(), value_.turned_from(keys.begin), packs);
-    if (wanted.query) work.keys.set(keys.length(), query_.columns, key_.rows_from(keys.begin), packs);
+  void run(Positions queries, Positions keys, Wanted wanted, TileMemory<T>& work) const {
+    work.turned_keys.set(query_.columns, keys.length(), key_.turned_from(keys.begin), packs_);
+    work.turned_values.set(value_.columns, keys.length(), value_.turned_from(keys.begin), packs_);
+    if (wanted.query) work.keys.set(keys.length(), query_.columns, key_.rows_from(keys.begin), packs_);
     if (wanted.key_and_value)
       for (std::int64_t i = keys.begin; i < keys.end; ++i) {
         std::fill_n(dk_.row(i), dk_.columns, T(0));
         std::fill_n(dv_.row(i), dv_.columns, T(0));
       }
-    const std::int64_t rows = tile_rows(keys_);
-    TileMemory<T>::room(work.queries, rows * query_.columns);
-    TileMemory<T>::room(work.weights, rows * keys.length());
-    TileMemory<T>::room(work.gradients, rows * keys.length());
-    for (std::int64_t begin = queries.begin; begin < queries.end; begin += rows)
-      run_tile({begin, std::min(begin + rows, queries.end)}, keys, wanted, work);
+    TileMemory<T>::room(work.queries, kTileRows * query_.columns);
+    TileMemory<T>::room(work.weights, kTileRows * keys.length());
+    TileMemory<T>::room(work.gradients, kTileRows * keys.length());
+    for (std::int64_t begin = queries.begin; begin < queries.end; begin += kTileRows)
+      run_tile({begin, std::min(begin + kTileRows, queries.end)}, keys, wanted, work);
   }
 
  private:
@@ -216,6 +211,7 @@ template <class T> class HeadBackward {
   const HeadMatrix<T> dv_;
   const std::int64_t place_;
   const std::int64_t keys_;
+  const bool packs_;  // the same for all parts
 };
 
 /// Multiplications of one product of queries and keys.
@@ -230,10 +226,10 @@ void CpuBackend::attention(const AttentionScores& scores, const Array& query, co
   const auto work = [scores, &pool = threads(output.device())](const Array& q, const Array& k, const Array& v,
                                                                const Array& m, const Array& to, const Array& sums) {
     visit_floating(to.dtype(), [&]<class T>(std::type_identity<T>) {
-      for_each_part(pool, sums.size() / sums.length(-2), q.length(-2), 2 * product_work(q, k),
-                    [&](std::int64_t place, Positions queries) {
-                      HeadForward<T>(scores, q, k, v, m, to, sums, place).run(queries);
-                    });
+      for_each_part<T>(pool, sums.size() / sums.length(-2), q.length(-2), 2 * product_work(q, k),
+                       [&](std::int64_t place, Positions queries, TileMemory<T>& memory) {
+                         HeadForward<T>(scores, q, k, v, m, to, sums, place).run(queries, memory);
+                       });
     });
   };
   stream(output.device()).launch("attention", work, query, key, value, mask, output, log_sum);
@@ -252,17 +248,19 @@ void CpuBackend::attention_gradient(const AttentionScores& scores, const Array& 
     visit_floating(arrays.output.dtype(), [&]<class T>(std::type_identity<T>) {
       // Alike in bits: with few places the scores are made twice, so that no two threads add to one sum.
       if (pool.threads() == 1 || places >= 2 * pool.threads()) {
-        for_each_part(pool, places, 1, 5 * cost, [&](std::int64_t place, Positions) {
-          HeadBackward<T>(scores, arrays, place).run(queries, keys, {true, true});
+        for_each_part<T>(pool, places, 1, 5 * cost, [&](std::int64_t place, Positions, TileMemory<T>& memory) {
+          HeadBackward<T>(scores, arrays, place).run(queries, keys, {true, true}, memory);
         });
         return;
       }
-      for_each_part(pool, places, queries.end, 3 * cost, [&](std::int64_t place, Positions part) {
-        HeadBackward<T>(scores, arrays, place).run(part, keys, {true, false});
-      });
-      for_each_part(pool, places, keys.end, 4 * cost, [&](std::int64_t place, Positions part) {
-        HeadBackward<T>(scores, arrays, place).run(queries, part, {false, true});
-      });
+      for_each_part<T>(pool, places, queries.end, 3 * cost,
+                       [&](std::int64_t place, Positions part, TileMemory<T>& memory) {
+                         HeadBackward<T>(scores, arrays, place).run(part, keys, {true, false}, memory);
+                       });
+      for_each_part<T>(pool, places, keys.end, 4 * cost,
+                       [&](std::int64_t place, Positions part, TileMemory<T>& memory) {
+                         HeadBackward<T>(scores, arrays, place).run(queries, part, {false, true}, memory);
+                       });
     });
   };
   stream(output.device())

@@ -112,6 +112,10 @@ template <class T> struct TileMemory {
   std::vector<T> weights;    // their scores, then weights
   std::vector<T> gradients;  // the gradients of these
 
+  std::size_t bytes() const {
+    const std::size_t elements = queries.size() + weights.size() + gradients.size();
+    return elements * sizeof(T) + turned_keys.bytes() + turned_values.bytes() + keys.bytes() + values.bytes();
+  }
   /// Memory for `count` elements, whatever they are.
   static T* room(std::vector<T>& memory, std::int64_t count) {
     if (memory.size() < static_cast<std::size_t>(count)) memory.resize(static_cast<std::size_t>(count));
@@ -124,7 +128,9 @@ template <class T> class LentTileMemory {
   LentTileMemory() : work_(KeptByThread<TileMemory<T>>::take()) {
     if (work_ == nullptr) work_ = std::make_unique<TileMemory<T>>();
   }
-  ~LentTileMemory() { KeptByThread<TileMemory<T>>::keep(std::move(work_)); }
+  ~LentTileMemory() {
+    if (work_->bytes() <= RightOperand<T>::kMostKept) KeptByThread<TileMemory<T>>::keep(std::move(work_));
+  }
   LentTileMemory(const LentTileMemory&) = delete;
   LentTileMemory& operator=(const LentTileMemory&) = delete;
   TileMemory<T>& operator*() const { return *work_; }
@@ -133,35 +139,30 @@ template <class T> class LentTileMemory {
   std::unique_ptr<TileMemory<T>> work_;
 };
 
-/// Most queries of a tile; a multiple of the rows of every tile of products.
-inline constexpr std::int64_t kMostTileRows = 48;
-
-/// Queries whose scores exist at a time: 8 at least, and more while these stay in the second cache.
-inline std::int64_t tile_rows(std::int64_t keys) {
-  constexpr std::int64_t kElements = std::int64_t{1} << 15U;
-  return std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(keys, 1) / 4 * 4, 8, kMostTileRows);
-}
+/// Queries whose scores exist at a time; a multiple of the rows of every tile of products.
+inline constexpr std::int64_t kTileRows = 48;
 
 /// How many of the keys from `first` on a query sees, of `count`.
 inline std::int64_t seen_of(const AttentionScores& scores, std::int64_t query, std::int64_t first, std::int64_t count) {
   return scores.causal ? std::clamp<std::int64_t>(query + 1 - first, 0, count) : count;
 }
 
-/// Calls `f(place, part)` for parts of [0, length) at each of `places`: whole ones where there are enough for all
-/// threads, which share packed operands then.
-template <class F> void for_each_part(ThreadPool& threads, std::int64_t places, std::int64_t length,
-                                      std::int64_t work_of_place, const F& f) {
-  constexpr std::int64_t kLeast = 64;                      // rows that pay for packing
+/// Calls `f(place, part, memory)` for parts of [0, length) at each of `places`, which begin with a tile: whole ones
+/// where there are enough for all threads, which share packed operands then. `work` is of one place, in
+/// multiplications.
+template <class T, class F>
+void for_each_part(ThreadPool& threads, std::int64_t places, std::int64_t length, std::int64_t work, const F& f) {
   constexpr std::int64_t kWorth = std::int64_t{1} << 18U;  // multiplications for another thread
+  const std::int64_t tiles = divide_up(length, kTileRows);
   std::int64_t parts = 1;
   if (threads.threads() > 1 && places < 2 * threads.threads())
-    parts = std::clamp<std::int64_t>(divide_up(4 * threads.threads(), places), 1, divide_up(length, kLeast));
-  const std::int64_t grain = std::max<std::int64_t>(1, kWorth * parts / std::max<std::int64_t>(work_of_place, 1));
+    parts = std::clamp<std::int64_t>(divide_up(4 * threads.threads(), places), 1, tiles);
+  const std::int64_t grain = std::max<std::int64_t>(1, kWorth * parts / std::max<std::int64_t>(work, 1));
+  const auto begin_of = [&](std::int64_t part) { return std::min(length, tiles * part / parts * kTileRows); };
   threads.parallel_for(places * parts, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t part = i % parts;
-      f(i / parts, Positions{length * part / parts, length * (part + 1) / parts});
-    }
+    const LentTileMemory<T> memory;
+    for (std::int64_t i = begin; i < end; ++i)
+      f(i / parts, Positions{begin_of(i % parts), begin_of(i % parts + 1)}, *memory);
   });
 }
 

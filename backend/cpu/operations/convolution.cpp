@@ -44,9 +44,15 @@ struct Convolution {
   }
   /// True where matrix products would be too narrow.
   bool is_direct() const { return size.geometry.groups > 1 && group.channels * group.out_channels <= kMostDirect; }
+  /// True if the images' gradient is best made as a convolution: there is one, it has few more positions than this one,
+  /// and as products of a height that is worth packing for.
+  bool convolves_gradient() const {
+    return !is_direct() && size.has_convolved_gradient() && 4 * size.height * size.width <= 5 * size.positions() &&
+           2 * group.channels >= group.out_channels;
+  }
   std::int64_t weights_of_group() const { return group.out_channels * group.taps(); }
   std::int64_t work_of_group() const { return weights_of_group() * size.positions(); }  // multiplications of an image
-  std::int64_t joined_elements() const { return size.output_size() * batch; }
+  std::int64_t joined_elements() const { return batch > 1 ? size.output_size() * batch : 0; }
 };
 
 /// What one thread works in, from the device's pool.
@@ -280,7 +286,7 @@ void CpuBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Arr
           [geometry, this](const Array& dy, const Array& w, const Array& dx) {
             const Convolution convolution({geometry, dx.shape(), w.shape(), dy.shape()}, dx.device(), *this);
             visit_floating(dx.dtype(), [&]<class T>(std::type_identity<T>) {
-              if (!convolution.is_direct() && convolution.size.has_convolved_gradient()) {
+              if (convolution.convolves_gradient()) {
                 const Convolution back(convolution.size.of_gradient(), dx.device(), *this);
                 convolved_gradient(convolution, back, dy.data<T>(), w.data<T>(), dx.data<T>());
                 return;

@@ -176,7 +176,11 @@ template <class T> class StepWeight {
         slice(i).set(k, column(i + 1) - column(i), weight.columns_from(column(i)), rows >= kRowsWorthPacking);
     });
   }
-  ~StepWeight() { KeptByThread<Slices>::keep(std::move(slices_)); }
+  ~StepWeight() {
+    std::size_t bytes = 0;
+    for (const RightOperand<T>& each : *slices_) bytes += each.bytes();
+    if (bytes <= RightOperand<T>::kMostKept) KeptByThread<Slices>::keep(std::move(slices_));
+  }
   StepWeight(const StepWeight&) = delete;
   StepWeight& operator=(const StepWeight&) = delete;
 

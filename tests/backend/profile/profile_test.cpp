@@ -121,6 +121,17 @@ TEST_CASE("profile: convolutions and their gradients have the same operations") 
   for (const ProfiledKernel& each : backward) CHECK(each.flops == forward.flops);
 }
 
+TEST_CASE("profile: of attention the keys that are seen count" * doctest::test_suite("cpu")) {
+  const Array query = Array::zeros({2, 5, 3}, DType::f32, cpu());
+  const Array key = Array::zeros({2, 4, 3}, DType::f32, cpu());
+  const Array value = Array::zeros({2, 4, 7}, DType::f32, cpu());
+  CHECK(kernel_of([&] { (void)attention({1, false}, {query, key, value, {}}); }).flops == 2 * 2 * (5 * 4) * (3 + 7));
+  const int pairs = 1 + 2 + 3 + 4 + 4;
+  const ProfiledKernel causal = kernel_of([&] { (void)attention({1, true}, {query, key, value, {}}); });
+  CHECK(causal.name == "attention");
+  CHECK(causal.flops == 2 * 2 * pairs * (3 + 7));
+}
+
 TEST_CASE("profile: names say which operation a kernel runs") {
   const Array x = ones({2, 3});
   const std::int64_t axes[] = {1};
