@@ -39,6 +39,7 @@ void compare_recurrent(DeviceComparison& both, std::int64_t hidden, DType dtype)
 
 void compare_attention(DeviceComparison& both, std::int64_t queries, DType dtype) {
   for (const bool causal : {false, true}) {
+    if (causal && queries == 1) continue;  // one key is seen, so that gradients are nothing but errors of rounding
     const AttentionScores scores{0.4, causal, 16};
     const Arrays inputs{numbers({2, queries, 5}, dtype, Numbers::plain, 51),
                         numbers({2, 19, 5}, dtype, Numbers::plain, 52), numbers({2, 19, 7}, dtype, Numbers::plain, 53),

@@ -20,6 +20,7 @@ class PerturbedBackend final : private PerturbedCpu, public ForwardingBackend<Pe
  public:
   std::string perturbed;  ///< the kernel's name; "": none
   std::set<std::string> ran;
+  bool fuses = true;  ///< false: fused kernels are left to the others
 
   PerturbedBackend();
   ~PerturbedBackend() override;
@@ -27,6 +28,7 @@ class PerturbedBackend final : private PerturbedCpu, public ForwardingBackend<Pe
   /// Every kernel there is, as `ran` names them: those of the list, each of its kinds by itself.
   static std::set<std::string> all_kernels();
 
+  bool has_fused(FusedKernel kernel) const override { return fuses && inner().has_fused(kernel); }
   template <class Kernel, class... Arguments> void call(Kernel, const Arguments&...);
 };
 
