@@ -199,7 +199,7 @@ TEST_CASE("profile: bad use is refused") {
   Profile other;
   {
     const ProfiledScope on(profile);
-    CHECK_THROWS_WITH_AS(ProfiledScope{other}, doctest::Contains("do not nest"), Error);
+    CHECK_THROWS_WITH_AS([&] { const ProfiledScope inner(other); }(), doctest::Contains("do not nest"), Error);
     CHECK_THROWS_WITH_AS((void)profile.table(), doctest::Contains("ask when it has ended"), Error);
     CHECK(other.runs().empty());
     CHECK(&backend_for(test_device()) != &registered_backend(test_device().kind));
