@@ -69,7 +69,7 @@ TUTTI_KERNEL(softmax_gradient, (SoftmaxKind, kind), (In, output), (In, gradient)
 /// the contiguous logarithm [..., queries, 1] of the sum of exp(score), 0 where no key is seen.
 TUTTI_FUSED_KERNEL(attention, (const AttentionScores&, scores), (In, query), (In, key), (In, value), (In, mask),
                    (Out, output), (Out, log_sum))
-/// Its gradients, from dL/d(output), each laid out as the operands.
+/// Gradients of attention, from dL/d(output), each laid out as the operands.
 TUTTI_FUSED_KERNEL(attention_gradient, (const AttentionScores&, scores), (In, query), (In, key), (In, value),
                    (In, mask), (In, output), (In, log_sum), (In, gradient), (Out, query_gradient), (Out, key_gradient),
                    (Out, value_gradient))
@@ -105,7 +105,7 @@ TUTTI_KERNEL(recurrent_step_gradient, (RecurrentGates, gates), (In, kept), (In, 
 /// recurrent_step does: with the rows of all steps in `input_part`, `output` and what the gradient wants.
 TUTTI_FUSED_KERNEL(recurrent_steps, (const RecurrentSteps&, steps), (In, input_part), (In, weight), (In, bias),
                    (InOut, hidden), (InOut, cell), (Out, output), (Out, kept), (Out, hidden_before), (Out, cell_before))
-/// Their gradient, which ends with that of the first state where `to_hidden`.
+/// Gradient of recurrent_steps, which ends with that of the first state where `to_hidden`.
 TUTTI_FUSED_KERNEL(recurrent_steps_gradient, (const RecurrentSteps&, steps), (bool, to_hidden), (In, weight),
                    (In, kept), (In, hidden_before), (In, cell_before), (In, gradient), (Out, input_gradient),
                    (Out, product_gradient), (InOut, hidden_gradient), (InOut, cell_gradient))

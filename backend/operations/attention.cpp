@@ -13,6 +13,7 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view kName = "attention";
+
 /// An array that lies in memory as `like` does, whose axes but for the last may be in any order there.
 Array laid_out_as(const Array& like, const Shape& shape, DType dtype) {
   std::vector<std::int64_t> order(shape.size());

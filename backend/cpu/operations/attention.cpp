@@ -94,7 +94,7 @@ template <class T> class HeadForward {
   const bool packs_;  // the same for all parts
 };
 
-/// The arrays of a gradient, in the order of its kernel's parameters.
+/// The arrays of attention's gradient, in the order of its kernel's parameters.
 struct AttentionGradientArrays {
   const Array& query;
   const Array& key;
@@ -108,8 +108,8 @@ struct AttentionGradientArrays {
   const Array& value_gradient;
 };
 
-/// Its gradients there: with P the weights and S the scores, dV = P^T dO, dS = P (dO V^T - sum(dO O)), dQ = scale dS K,
-/// dK = scale dS^T Q.
+/// Gradients of attention at one place of the leading axes: with P the weights and S the scores, dV = P^T dO, dS =
+/// P (dO V^T - sum(dO O)), dQ = scale dS K, dK = scale dS^T Q.
 template <class T> class HeadBackward {
  public:
   struct Wanted {

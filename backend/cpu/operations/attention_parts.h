@@ -20,6 +20,7 @@
 
 namespace tutti::attention_parts {
 
+/// Queries or keys that follow each other.
 struct Positions {
   std::int64_t begin;
   std::int64_t end;
@@ -45,7 +46,6 @@ template <class T> inline constexpr T kHidden = -std::numeric_limits<T>::infinit
 /// The mask's row of a query; adds it to scores, and hides keys.
 template <class T> class MaskRow {
  public:
-  MaskRow() = default;
   MaskRow(const Array& mask, std::int64_t place, std::int64_t query, std::int64_t first_key) {
     if (!mask.defined()) return;
     step_ = mask.strides().back();
@@ -123,6 +123,7 @@ template <class T> struct TileMemory {
   }
 };
 
+/// Tile memory that the calling thread lends while this lives.
 template <class T> class LentTileMemory {
  public:
   LentTileMemory() : work_(KeptByThread<TileMemory<T>>::take()) {

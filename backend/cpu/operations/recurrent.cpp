@@ -110,6 +110,7 @@ template <class T, class Step> struct StepOperands {
   }
 };
 
+/// What steps back read and write but for the weight, in the order of the kernels' parameters.
 template <class T, class Step> struct StepGradientOperands {
   std::int64_t length;
   StepRows<T> keeps;
