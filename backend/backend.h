@@ -22,8 +22,8 @@ class CustomKernel;
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise
-/// operations and `scatter`; for all else they are widened before. Every kernel is queued on the compute stream of
-/// its output's device. Thread-safe.
+/// operations and `scatter`, and the kernels for which it says so below; for all else they are widened before. Every
+/// kernel is queued on the compute stream of its output's device. Thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -49,8 +49,13 @@ class Backend {
   virtual Array literal(Scalar, DType, Device);
 
   // --- properties of kernels
-  /// True if `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
+  /// True if `matmul`, the kernels of convolutions, or those of attention take a narrow dtype as it is, with sums in
+  /// f32; else they see widened operands.
   virtual bool multiplies(DType) const { return false; }
+  virtual bool convolves(DType) const { return false; }
+  virtual bool attends(DType) const { return false; }
+  /// True if `linear` of a narrow dtype rounds after this activation, not before it.
+  virtual bool rounds_after(LinearActivation activation) const { return activation != LinearActivation::gelu; }
   /// True if this kind of device has a kernel, and its gradient, for what others would do one after the other.
   virtual bool has_fused(FusedKernel) const { return false; }
   /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/formulas/philox.h, in the order of the

@@ -42,6 +42,9 @@ template <class Derived> class ForwardingBackend : public KernelDispatch<Derived
   void copy_from_device(const Array& from, const Array& to) override { inner_.copy_from_device(from, to); }
   Array literal(Scalar value, DType dtype, Device device) override { return inner_.literal(value, dtype, device); }
   bool multiplies(DType dtype) const override { return inner_.multiplies(dtype); }
+  bool convolves(DType dtype) const override { return inner_.convolves(dtype); }
+  bool attends(DType dtype) const override { return inner_.attends(dtype); }
+  bool rounds_after(LinearActivation activation) const override { return inner_.rounds_after(activation); }
   bool has_fused(FusedKernel kernel) const override { return inner_.has_fused(kernel); }
   bool draws_at_places() const override { return inner_.draws_at_places(); }
   bool runs(const CustomKernel& kernel, Device device) const override { return inner_.runs(kernel, device); }

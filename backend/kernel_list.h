@@ -62,14 +62,15 @@ TUTTI_KERNEL_WITH_DEFAULT(linear, (In, input), (In, weight), (In, bias), (Linear
 TUTTI_KERNEL(softmax, (SoftmaxKind, kind), (In, input), (std::size_t, axis), (Out, output))
 TUTTI_KERNEL(softmax_gradient, (SoftmaxKind, kind), (In, output), (In, gradient), (std::size_t, axis),
              (Out, input_gradient))
-/// Attention of queries [..., queries, d] over keys [..., keys, d] and values [..., keys, e], f32 or f64, none empty,
-/// whose last axis has stride 1 unless its length is 1, the others any, also 0. The mask is bool or of their dtype,
-/// broadcast to
-/// [..., queries, keys] with any strides, or undefined. To the output [..., queries, e], laid out as the operands, and
-/// the contiguous logarithm [..., queries, 1] of the sum of exp(score), 0 where no key is seen.
+/// Attention of queries [..., queries, d] over keys [..., keys, d] and values [..., keys, e], f32, f64 or of a dtype
+/// that the backend `attends` to, none empty, whose last axis has stride 1 unless its length is 1, the others any, also
+/// 0. The mask is bool or of the dtype that they are computed in, broadcast to [..., queries, keys] with any strides,
+/// or undefined. To the output [..., queries, e], laid out as the operands and of their dtype, and to the contiguous
+/// log_sum [..., queries, 1], the logarithm of the sum of exp(score), in the type that is computed in, 0 where no key
+/// is seen.
 TUTTI_FUSED_KERNEL(attention, (const AttentionScores&, scores), (In, query), (In, key), (In, value), (In, mask),
                    (Out, output), (Out, log_sum))
-/// Gradients of attention, from dL/d(output), each laid out as the operands.
+/// Gradients of attention, from dL/d(output), each laid out as the operands and of their dtype.
 TUTTI_FUSED_KERNEL(attention_gradient, (const AttentionScores&, scores), (In, query), (In, key), (In, value),
                    (In, mask), (In, output), (In, log_sum), (In, gradient), (Out, query_gradient), (Out, key_gradient),
                    (Out, value_gradient))

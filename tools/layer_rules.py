@@ -96,7 +96,7 @@ WITHIN = {
 PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
-    "backend/processor": ("distributed/processes", "library"),
+    "backend/processor": ("backend/cpu", "distributed/processes", "library"),
     "bench/suite": ("bench",),
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),

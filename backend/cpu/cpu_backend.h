@@ -46,6 +46,10 @@ class CpuBackend final : public Backend {
   void copy_from_host(const void* from, const Array& to) override;
   void copy_to_host(const Array& from, void* to) override;
   bool runs(const CustomKernel&, Device) const override;
+  bool multiplies(DType dtype) const override { return is_floating(dtype); }
+  bool convolves(DType dtype) const override { return is_floating(dtype); }
+  bool attends(DType dtype) const override { return is_floating(dtype); }
+  bool rounds_after(LinearActivation) const override { return true; }
   bool has_fused(FusedKernel) const override { return true; }
 
 #define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;

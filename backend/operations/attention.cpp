@@ -7,6 +7,7 @@
 #include <tutti/backend/registry.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace tutti {
@@ -43,12 +44,25 @@ Shape with_matrix(Shape leading, std::int64_t rows, std::int64_t columns) {
 
 Shape leading_of(const Array& x) { return x.rank() < 2 ? Shape() : Shape(std::span(x.shape().begin(), x.rank() - 2)); }
 
-/// The operands checked, in the type that is computed in, the mask for each query and key.
+/// True if there is a kernel, and it would be worth its start: rows of more scores than that leave the caches, where
+/// blocks do not.
+bool has_kernel(const AttentionOperands& operands, const AttentionDropout& dropout) {
+  constexpr std::int64_t kMostKeys = 8192;
+  return dropout.share == 0 && operands.key.length(-2) <= kMostKeys && operands.query.length(-1) > 0 &&
+         operands.value.length(-1) > 0 && backend_for(operands.query.device()).has_fused(FusedKernel::attention);
+}
+
+/// The operands checked, in the type that is computed in or, where the kernel takes it, their own; the mask for each
+/// query and key.
 struct Prepared {
+  /// What is computed: of operands that heads share gradients are added up, which has to come before they are rounded.
+  enum class Computes { output, gradients };
+
   AttentionOperands operands;
   Shape leading;
+  bool runs_kernel;
 
-  explicit Prepared(const AttentionOperands& given) {
+  Prepared(const AttentionOperands& given, const AttentionDropout& dropout, Computes computes) {
     checks::require_floating(kName, given.query);
     for (const Array* const other : {&given.key, &given.value}) checks::require_alike(kName, given.query, *other);
     for (const Array* const each : {&given.query, &given.key, &given.value})
@@ -63,7 +77,11 @@ struct Prepared {
     leading = broadcast_shapes(kName, leading_of(given.query), leading_of(given.key));
     leading = broadcast_shapes(kName, leading, leading_of(given.value));
     if (given.mask.defined()) leading = broadcast_shapes(kName, leading, leading_of(given.mask));
-    operands = {widened(given.query), widened(given.key), widened(given.value), {}};
+    runs_kernel = has_kernel(given, dropout);
+    operands = {given.query, given.key, given.value, {}};
+    if (!(runs_kernel && reads(given.query.dtype(), computes)))
+      operands = {widened(given.query), widened(given.key), widened(given.value), {}};
+    runs_kernel = runs_kernel || is_empty();
     if (given.mask.defined()) operands.mask = mask_of(given.mask);
   }
 
@@ -79,14 +97,23 @@ struct Prepared {
 
   Shape rows(std::int64_t columns) const { return with_matrix(leading, operands.query.length(-2), columns); }
   DType dtype() const { return operands.query.dtype(); }
+  /// An array of the operands' type, in the type that they are computed in here.
+  Array typed(const Array& x) const { return dtype() == x.dtype() ? x : widened(x); }
   bool is_empty() const { return element_count(rows(1)) == 0; }
 
  private:
+  /// True if the kernel takes operands of this dtype as they are.
+  bool reads(DType given, Computes computes) const {
+    if (!is_narrow(given) || !backend_for(operands.query.device()).attends(given)) return !is_narrow(given);
+    return computes == Computes::output ||
+           std::ranges::all_of(std::array{&operands.query, &operands.key, &operands.value},
+                               [&](const Array* each) { return leading_of(*each) == leading; });
+  }
   Array mask_of(const Array& mask) const {
     checks::require_same_device(kName, operands.query, mask);
     if (mask.dtype() != DType::boolean) checks::require_floating(kName, mask);
-    const Array typed = mask.dtype() == DType::boolean ? mask : mask.cast(dtype());
-    return typed.broadcast_to(with_matrix(leading_of(mask), operands.query.length(-2), operands.key.length(-2)));
+    const Array added = mask.dtype() == DType::boolean ? mask : mask.cast(computed_in(dtype()));
+    return added.broadcast_to(with_matrix(leading_of(mask), operands.query.length(-2), operands.key.length(-2)));
   }
 };
 
@@ -94,14 +121,6 @@ void check(const AttentionScores& scores, const AttentionDropout& dropout) {
   if (scores.block <= 0) raise<ShapeError>("[{}] blocks of {} queries and keys", kName, scores.block);
   if (!(dropout.share >= 0 && dropout.share <= 1))
     raise("[{}] dropout is {}: it must be in [0, 1]", kName, dropout.share);
-}
-
-/// True if there is a kernel, and it would be worth its start: rows of more scores than that leave the caches, where
-/// blocks do not.
-bool has_kernel(const AttentionOperands& operands, const AttentionDropout& dropout) {
-  constexpr std::int64_t kMostKeys = 8192;
-  return dropout.share == 0 && operands.key.length(-2) <= kMostKeys && operands.query.length(-1) > 0 &&
-         operands.value.length(-1) > 0 && backend_for(operands.query.device()).has_fused(FusedKernel::attention);
 }
 
 }  // namespace
@@ -119,12 +138,12 @@ void Backend::attention_gradient(const AttentionScores&, const Array&, const Arr
 AttentionRun attention(const AttentionScores& scores, const AttentionOperands& operands,
                        const AttentionDropout& dropout) {
   check(scores, dropout);
-  const Prepared prepared(operands);
+  const Prepared prepared(operands, dropout, Prepared::Computes::output);
   AttentionRun run;
-  if (prepared.is_empty() || has_kernel(prepared.operands, dropout)) {
+  if (prepared.runs_kernel) {
     const auto [query, key, value, mask] = prepared.broadcast();
     run.output = laid_out_as(operands.query, prepared.rows(value.length(-1)), prepared.dtype());
-    run.log_sum = Array::empty(prepared.rows(1), prepared.dtype(), query.device());
+    run.log_sum = Array::empty(prepared.rows(1), computed_in(prepared.dtype()), query.device());
     if (!prepared.is_empty())
       backend_for(query.device()).attention(scores, query, key, value, mask, run.output, run.log_sum);
   } else {
@@ -137,16 +156,17 @@ AttentionRun attention(const AttentionScores& scores, const AttentionOperands& o
 AttentionOperands attention_gradient(const AttentionScores& scores, const AttentionOperands& operands,
                                      const AttentionRun& run, const Array& gradient, const AttentionDropout& dropout) {
   check(scores, dropout);
-  const Prepared prepared(operands);
+  const Prepared prepared(operands, dropout, Prepared::Computes::gradients);
   checks::require_alike(kName, operands.query, run.output);
   checks::require_shape(kName, "the output", run.output, prepared.rows(operands.value.length(-1)));
   checks::require_alike(kName, run.output, gradient);
   checks::require_shape(kName, "the gradient", gradient, run.output.shape());
-  checks::require_alike(kName, prepared.operands.query, run.log_sum);
-  const AttentionRun wide{by_rows(widened(run.output)), run.log_sum.contiguous()};
-  const Array dy = by_rows(widened(gradient));
+  checks::require_same_device(kName, operands.query, run.log_sum);
+  checks::require_dtype(kName, run.log_sum, computed_in(operands.query.dtype()));
+  const AttentionRun typed{by_rows(prepared.typed(run.output)), run.log_sum.contiguous()};
+  const Array dy = by_rows(prepared.typed(gradient));
   AttentionOperands all;
-  if (prepared.is_empty() || has_kernel(prepared.operands, dropout)) {
+  if (prepared.runs_kernel) {
     const auto [query, key, value, mask] = prepared.broadcast();
     checks::require_shape(kName, "the sums", run.log_sum, prepared.rows(1));
     const auto made = [&](const Array& given, const Array& operand) {
@@ -155,10 +175,10 @@ AttentionOperands attention_gradient(const AttentionScores& scores, const Attent
     all = {made(operands.query, query), made(operands.key, key), made(operands.value, value), {}};
     if (!prepared.is_empty())
       backend_for(query.device())
-          .attention_gradient(scores, query, key, value, mask, wide.output, wide.log_sum, dy, all.query, all.key,
+          .attention_gradient(scores, query, key, value, mask, typed.output, typed.log_sum, dy, all.query, all.key,
                               all.value);
   } else {
-    all = attention_blocks::gradients(scores, prepared.operands, dropout, wide, dy);
+    all = attention_blocks::gradients(scores, prepared.operands, dropout, typed, dy);
   }
   const auto result = [](const Array& gradients, const Array& operand) {
     return sum_to(gradients, operand.shape()).cast(operand.dtype());

@@ -46,6 +46,11 @@ void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
   checks::require_floating(name, lhs);
 }
 
+/// True if the device's kernels want these operands widened.
+bool is_widened(const Array& operand) {
+  return is_narrow(operand) && !backend_for(operand.device()).convolves(operand.dtype());
+}
+
 }  // namespace
 
 Shape conv2d_shape(std::string_view operation, const Conv2dGeometry& geometry, const Shape& input,
@@ -70,7 +75,7 @@ Shape conv2d_shape(std::string_view operation, const Conv2dGeometry& geometry, c
 
 Array conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight) {
   check_operands("conv2d", input, weight);
-  if (is_narrow(input)) return conv2d(geometry, widened(input), widened(weight)).cast(input.dtype());
+  if (is_widened(input)) return conv2d(geometry, widened(input), widened(weight)).cast(input.dtype());
   Array result =
       Array::empty(conv2d_shape("conv2d", geometry, input.shape(), weight.shape()), input.dtype(), input.device());
   if (result.size() == 0) return result;
@@ -85,7 +90,7 @@ Array conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradien
                             const Shape& input) {
   constexpr std::string_view kName = "conv2d_input_gradient";
   check_operands(kName, gradient, weight);
-  if (is_narrow(gradient))
+  if (is_widened(gradient))
     return conv2d_input_gradient(geometry, widened(gradient), widened(weight), input).cast(gradient.dtype());
   checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input, weight.shape()));
   Array result = Array::empty(input, gradient.dtype(), gradient.device());
@@ -101,7 +106,7 @@ Array conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradie
                              const Shape& weight, const Array& out) {
   constexpr std::string_view kName = "conv2d_weight_gradient";
   check_operands(kName, gradient, input);
-  if (is_narrow(gradient))
+  if (is_widened(gradient))
     return narrowed(kName, conv2d_weight_gradient(geometry, widened(gradient), widened(input), weight),
                     gradient.dtype(), out);
   checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input.shape(), weight));

@@ -111,16 +111,14 @@ Array linear(const Array& input, const Array& weight, const Array& bias, LinearA
     checks::require_alike("linear", input, bias);
     checks::require_shape("linear", "the bias", bias, {weight.length(0)});
   }
-  // Rounded once: what comes after a product in 16 bits would round again.
-  const bool rounds_twice = activation == LinearActivation::gelu;
-  if (is_narrow(input) && (rounds_twice || !backend_for(input.device()).multiplies(input.dtype()))) {
+  Backend& backend = backend_for(input.device());
+  if (is_narrow(input) && !(backend.multiplies(input.dtype()) && backend.rounds_after(activation))) {
     const Array wide = linear(widened(input), widened(weight), bias.defined() ? widened(bias) : bias, activation);
     return narrowed("linear", wide, input.dtype());
   }
   const Array result = Array::empty({input.length(0), weight.length(0)}, input.dtype(), input.device());
   if (result.size() == 0) return result;
   const Array row = bias.defined() ? bias.contiguous() : bias;
-  Backend& backend = backend_for(input.device());
   if (input.length(1) > 0) {
     backend.linear(matrix_operand(input), matrix_operand(weight.transpose()), row, activation, result);
   } else {

@@ -3,7 +3,7 @@
 
 // How operations run on bf16, f16, i8 and u8, on every kind of device: what they read is widened to the type that it is
 // computed in, and the result is narrowed, once. Backends see these dtypes where elements only move or are computed one
-// by one (backend.h says where).
+// by one, and in kernels for which they say so (backend.h).
 
 #include <tutti/backend/array.h>
 

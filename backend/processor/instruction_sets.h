@@ -24,4 +24,8 @@ extern const char* const required_by_cpu_arch;
 /// bits.
 extern const char* const instruction_level;
 
+/// True if products of bf16 take two steps at once, in an instruction that this processor has and the level's kernels
+/// ask for. TUTTI_CPU_BF16=0 in the environment switches it off; Error if that says something else.
+bool sums_pairs_of_bf16();
+
 }  // namespace tutti

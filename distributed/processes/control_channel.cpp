@@ -99,6 +99,7 @@ Hello hello_of(const LaunchPlace& place, const ControlOptions& options, const st
   hello.job = place.job;
   hello.library = TUTTI_VERSION;
   hello.instructions = instruction_level;
+  if (sums_pairs_of_bf16()) hello.instructions += control::kWithBf16;
   hello.address = address;
   hello.options = options.digest;
   return hello;

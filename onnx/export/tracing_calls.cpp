@@ -25,6 +25,10 @@ class TracingCalls final : public ForwardingBackend<TracingCalls> {
 
   // Not from a device's own, where equal numbers may be one array.
   Array literal(Scalar value, DType dtype, Device device) override { return Backend::literal(value, dtype, device); }
+  // So that operators which lack 16 bits, in the file's version or where the file will run, stand between casts.
+  bool multiplies(DType) const override { return false; }
+  bool convolves(DType) const override { return false; }
+  bool attends(DType) const override { return false; }
   // So that elementwise structs of programs are made of operations.
   bool runs(const CustomKernel&, Device) const override { return false; }
   void copy_from_host(const void* from, const Array& to) override {

@@ -64,6 +64,19 @@ TEST_CASE("save_onnx: convolutions, their norms and pools") {
   check_saved(model, normal({2, 1, 10, 10}, random), normal({5, 1, 10, 10}, random));
 }
 
+TEST_CASE("save_onnx: operators that not all versions and runtimes have for 16 bits stand between casts") {
+  Generator random(1);
+  const TemporaryFolder folder;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Sequential model(Conv2d(1, 4, 3, random), Flatten(), Linear(4 * 6 * 6, 5, random));
+    model.detach_members_as(dtype);
+    save_onnx(folder.file("model.onnx"), model, cast(normal({2, 1, 8, 8}, random), dtype));
+    const std::string text = read_file(folder.file("model.onnx"));
+    CHECK(contains(text, "Cast"));
+    CHECK(contains(text, "Conv"));
+  }
+}
+
 TEST_CASE("save_onnx: a transposed convolution") {
   Generator random(1);
   Sequential model(ConvTranspose2d(3, 4, 3, random, {.stride = 2, .padding = 1, .output_padding = 1}));

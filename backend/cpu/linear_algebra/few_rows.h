@@ -6,16 +6,19 @@
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/packs/native_vector.h>
+#include <tutti/backend/cpu/packs/wide_lanes.h>
 
 #include <algorithm>
 
 namespace tutti::few_rows {
 
 /// b by rows: each of its rows, times an element of a, is added to the sums of a row of c, of some columns at a time.
-template <class T, std::size_t rows> class AddedRows {
+template <class S, std::size_t rows> class AddedRows {
  public:
+  using T = ComputedIn<S>;
+
   /// c = a b, or c += a b, of `depth` steps; sums as gemm's of more rows take them.
-  static void compute(std::int64_t n, std::int64_t depth, const MatrixView<T>& a, const MatrixView<T>& b, T* c,
+  static void compute(std::int64_t n, std::int64_t depth, const MatrixView<S>& a, const MatrixView<S>& b, T* c,
                       std::int64_t c_leading, bool accumulate) {
     for (std::int64_t j = 0; j < n; j += kColumns) {
       const std::int64_t columns = std::min(kColumns, n - j);
@@ -40,17 +43,17 @@ template <class T, std::size_t rows> class AddedRows {
   }
 
   template <std::int64_t steps>
-  void add(const MatrixView<T>& a, const T* b, std::int64_t b_leading, std::int64_t columns) {
+  void add(const MatrixView<S>& a, const S* b, std::int64_t b_leading, std::int64_t columns) {
     Native<T> factors[rows][steps];
     for (std::size_t i = 0; i < rows; ++i)
       for (std::int64_t s = 0; s < steps; ++s)
-        factors[i][s] = *a.rows_from(static_cast<std::int64_t>(i)).columns_from(s).data - Native<T>{};
+        factors[i][s] = static_cast<T>(*a.rows_from(static_cast<std::int64_t>(i)).columns_from(s).data) - Native<T>{};
     std::int64_t j = 0;
     for (; j + kLanes <= columns; j += kLanes)
-      add_vector<steps>(factors, j, [&](std::int64_t s) { return native_load(b + s * b_leading + j); });
+      add_vector<steps>(factors, j, [&](std::int64_t s) { return load_wide(b + s * b_leading + j); });
     if (j < columns)
       add_vector<steps>(factors, j,
-                        [&](std::int64_t s) { return native_load_first<T>(b + s * b_leading + j, columns - j); });
+                        [&](std::int64_t s) { return load_wide_first(b + s * b_leading + j, columns - j); });
   }
   template <std::int64_t steps, class Load>
   TUTTI_ALWAYS_INLINE void add_vector(const Native<T> (&factors)[rows][steps], std::int64_t j, const Load& load) {
@@ -73,13 +76,15 @@ template <class T, std::size_t rows> class AddedRows {
 
 /// b by columns: each element of c is a sum of products of vectors along the steps, of `most_depth` at most, and of
 /// their lanes.
-template <class T, std::size_t rows, std::int64_t most_depth> class Dots {
+template <class S, std::size_t rows, std::int64_t most_depth> class Dots {
  public:
+  using T = ComputedIn<S>;
+
   /// c = a b, or c += a b, of `depth` steps.
-  static void compute(std::int64_t n, std::int64_t depth, const MatrixView<T>& a, const MatrixView<T>& b, T* c,
+  static void compute(std::int64_t n, std::int64_t depth, const MatrixView<S>& a, const MatrixView<S>& b, T* c,
                       std::int64_t c_leading, bool accumulate) {
-    T copy[rows][most_depth];
-    MatrixView<T> by_rows = a;
+    S copy[rows][most_depth];
+    MatrixView<S> by_rows = a;
     if (a.transposed) {
       for (std::size_t i = 0; i < rows; ++i)
         for (std::int64_t step = 0; step < depth; ++step)
@@ -96,8 +101,8 @@ template <class T, std::size_t rows, std::int64_t most_depth> class Dots {
   static constexpr std::int64_t kColumns = rows > 2 ? 2 : 4;  // their sums stay in registers
   static constexpr std::int64_t kLanes = kNativeLanes<T>;
 
-  template <std::int64_t columns> static void multiply(std::int64_t depth, const MatrixView<T>& a,
-                                                       const MatrixView<T>& b, T* c, std::int64_t c_leading,
+  template <std::int64_t columns> static void multiply(std::int64_t depth, const MatrixView<S>& a,
+                                                       const MatrixView<S>& b, T* c, std::int64_t c_leading,
                                                        bool accumulate) {
     Native<T> sums[rows][columns] = {};
     const auto add = [&](const auto& load) {
@@ -109,8 +114,8 @@ template <class T, std::size_t rows, std::int64_t most_depth> class Dots {
       }
     };
     std::int64_t step = 0;
-    for (; step + kLanes <= depth; step += kLanes) add([&](const T* from) { return native_load(from + step); });
-    if (step < depth) add([&](const T* from) { return native_load_first<T>(from + step, depth - step); });
+    for (; step + kLanes <= depth; step += kLanes) add([&](const S* from) { return load_wide(from + step); });
+    if (step < depth) add([&](const S* from) { return load_wide_first(from + step, depth - step); });
     for (std::size_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) {
         T& to = c[static_cast<std::int64_t>(i) * c_leading + j];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/cpu/runtime/function_ref.h>
+#include <tutti/backend/dtype.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,18 +26,15 @@ template <class T> struct MatrixView {
 inline constexpr std::int64_t kFewRows = 4;
 
 /// c = a b, or c += a b where `accumulate`, for a [m, k], b [k, n] and row-major c [m, n] with rows `c_leading` apart.
-/// Runs on the calling thread alone, which keeps up to 3.4 MB to work in. Throws std::bad_alloc.
+/// Elements of 16 bits are read as they lie, and summed in f32. Runs on the calling thread alone, which keeps up to
+/// 3.4 MB to work in. Throws std::bad_alloc.
 ///
 /// Bits of an element depend on its row of a, its column of b, k and `accumulate` alone, with two exceptions, where
 /// lanes hold parts of its sum: a transposed b and at most kFewRows rows, and a c of one column without gaps and an a
-/// that is not transposed.
-template <class T> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
-                             std::int64_t c_leading, bool accumulate = false);
-
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
-                          std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
-                          std::int64_t, bool);
+/// that is not transposed. Sums of more rows of bf16 take two steps at once where the processor has an instruction for
+/// that (pair_dots.h), which takes subnormal numbers for zeros; all others are sums of the widened elements.
+template <class S> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<S> a, MatrixView<S> b,
+                             ComputedIn<S>* c, std::int64_t c_leading, bool accumulate = false);
 
 /// A part of the right operand of a product, [k, n], as the product reads it.
 struct StripPart {
@@ -47,12 +45,12 @@ struct StripPart {
   std::int64_t width;  ///< the columns, rounded up to whole vectors
 };
 
-/// `gemm` for a b that lies nowhere as a matrix: `pack(part, to)` writes element (part.step + i, part.column + j) to
-/// to[i * part.width + j]; what the rest of each row holds changes nothing, and up to a vector behind the last row may
-/// be written, too. It is called for one part after the other.
-template <class T> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a,
-                                      FunctionRef<void(const StripPart&, T*)> pack, T* c, std::int64_t c_leading,
-                                      bool accumulate = false);
+/// `gemm` for a b that lies nowhere as a matrix: `pack(part, to)` writes element (part.step + i, part.column + j), a
+/// value of S, to to[i * part.width + j]; what the rest of each row holds changes nothing, and up to a
+/// vector behind the last row may be written, too. It is called for one part after the other.
+template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<S> a,
+                                      FunctionRef<void(const StripPart&, ComputedIn<S>*)> pack, ComputedIn<S>* c,
+                                      std::int64_t c_leading, bool accumulate = false);
 
 /// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
 /// the bits that `gemm` gives it where the elements beside it do not count, and where the steps of a that are left out
@@ -82,10 +80,6 @@ template <class T> class PackedMatrix {
   std::unique_ptr<Packed> packed_;
 };
 
-extern template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>,
-                                   FunctionRef<void(const StripPart&, float*)>, float*, std::int64_t, bool);
-extern template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>,
-                                   FunctionRef<void(const StripPart&, double*)>, double*, std::int64_t, bool);
 extern template class PackedMatrix<float>;
 extern template class PackedMatrix<double>;
 

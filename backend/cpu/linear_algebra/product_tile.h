@@ -22,18 +22,32 @@ inline constexpr std::int64_t kMostRows = 4;
 inline constexpr std::int64_t kMostVectors = 2;
 #endif
 
+/// Sums of products of elements, step by step.
+template <class T> struct MultiplyAdds {
+  using Sum = T;
+  using Packed = T;
+  static constexpr std::int64_t kSteps = 1;  ///< that a packed element holds
+
+  TUTTI_ALWAYS_INLINE static Native<T> add(const Native<T>& a, const Native<T>& b, const Native<T>& sum) {
+    return native_fma(a, b, sum);
+  }
+};
+
 /// The rows of a: row i of step k at data[i * across + k * step].
-template <class T> struct Rows {
-  const T* data;
+template <class Packed> struct Rows {
+  const Packed* data;
   std::int64_t across;
   std::int64_t step;
 };
 
-/// The sums of a tile.
-template <class T, std::size_t rows, std::size_t vectors> class Sums {
+/// The sums of a tile. `Arithmetic` is MultiplyAdds or PairDots (pair_dots.h).
+template <class Arithmetic, std::size_t rows, std::size_t vectors> class Sums {
  public:
+  using T = typename Arithmetic::Sum;
+  using Packed = typename Arithmetic::Packed;
+
   /// Adds a column of a times a row of b: `rows` elements that lie `across` apart, and `vectors` vectors.
-  TUTTI_ALWAYS_INLINE void add(const T* a, std::int64_t across, const T* b) {
+  TUTTI_ALWAYS_INLINE void add(const Packed* a, std::int64_t across, const Packed* b) {
     add(a, across, b, std::make_index_sequence<rows>{}, std::make_index_sequence<vectors>{});
   }
 
@@ -52,73 +66,77 @@ template <class T, std::size_t rows, std::size_t vectors> class Sums {
   }
 
  private:
-  template <std::size_t... i, std::size_t... v> TUTTI_ALWAYS_INLINE void add(const T* a, std::int64_t across,
-                                                                             const T* b, std::index_sequence<i...>,
+  template <std::size_t... i, std::size_t... v> TUTTI_ALWAYS_INLINE void add(const Packed* a, std::int64_t across,
+                                                                             const Packed* b, std::index_sequence<i...>,
                                                                              std::index_sequence<v...> all) {
-    Native<T> row[] = {native_load(b + static_cast<std::int64_t>(v) * kNativeLanes<T>)...};
+    Native<Packed> row[] = {native_load(b + static_cast<std::int64_t>(v) * kNativeLanes<Packed>)...};
     (keep_in_register(row[v]), ...);
-    (add_row(sums_[i], a[static_cast<std::int64_t>(i) * across] - Native<T>{}, row, all), ...);
+    (add_row(sums_[i], a[static_cast<std::int64_t>(i) * across] - Native<Packed>{}, row, all), ...);
   }
-  template <std::size_t... v> TUTTI_ALWAYS_INLINE static void add_row(Native<T>* sums, const Native<T>& a,
-                                                                      const Native<T>* b, std::index_sequence<v...>) {
-    ((sums[v] = native_fma(a, b[v], sums[v])), ...);
+  template <std::size_t... v> TUTTI_ALWAYS_INLINE static void add_row(Native<T>* sums, const Native<Packed>& a,
+                                                                      const Native<Packed>* b,
+                                                                      std::index_sequence<v...>) {
+    ((sums[v] = Arithmetic::add(a, b[v], sums[v])), ...);
   }
 
   Native<T> sums_[rows][vectors] = {};
 };
 
-/// c = a b, or c += a b where `accumulate`, for `depth` steps of a and of b, whose rows are `vectors` vectors, without
-/// gaps; `columns` of c are written, the last vector's in part. Each sum is taken in the order of the steps.
-template <class T, std::size_t rows, std::size_t vectors>
-TUTTI_ALWAYS_INLINE void multiply_tile(std::int64_t depth, Rows<T> a, const T* b, T* c, std::int64_t c_leading,
-                                       std::int64_t columns, bool accumulate) {
+/// c = a b, or c += a b where `accumulate`, for `depth` packed steps of a and of b, whose rows are `vectors` vectors,
+/// without gaps; `columns` of c are written, the last vector's in part. Each sum is taken in the order of the steps.
+template <class Arithmetic, std::size_t rows, std::size_t vectors>
+TUTTI_ALWAYS_INLINE void multiply_tile(std::int64_t depth, Rows<typename Arithmetic::Packed> a,
+                                       const typename Arithmetic::Packed* b, typename Arithmetic::Sum* c,
+                                       std::int64_t c_leading, std::int64_t columns, bool accumulate) {
+  using T = typename Arithmetic::Sum;
   constexpr std::int64_t kWidth = static_cast<std::int64_t>(vectors) * kNativeLanes<T>;
   for (std::size_t i = 0; i < rows; ++i) {
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * c_leading, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * c_leading + columns - 1, 1);
   }
-  Sums<T, rows, vectors> sums;
-  const T* from = a.data;
+  Sums<Arithmetic, rows, vectors> sums;
+  const typename Arithmetic::Packed* from = a.data;
 #pragma GCC unroll 1  // several steps at once ask for more registers than there are
   for (std::int64_t k = 0; k < depth; ++k, from += a.step, b += kWidth) sums.add(from, a.across, b);
   sums.store_in(c, c_leading, columns - (kWidth - kNativeLanes<T>), accumulate);
 }
 
-template <class T, std::size_t rows, std::size_t vectors> void multiply(std::int64_t depth, Rows<T> a, const T* b, T* c,
-                                                                        std::int64_t c_leading, std::int64_t columns,
-                                                                        bool accumulate) {
-  multiply_tile<T, rows, vectors>(depth, a, b, c, c_leading, columns, accumulate);
+template <class Arithmetic, std::size_t rows, std::size_t vectors>
+void multiply(std::int64_t depth, Rows<typename Arithmetic::Packed> a, const typename Arithmetic::Packed* b,
+              typename Arithmetic::Sum* c, std::int64_t c_leading, std::int64_t columns, bool accumulate) {
+  multiply_tile<Arithmetic, rows, vectors>(depth, a, b, c, c_leading, columns, accumulate);
 }
 
 /// The same for a without gaps, which the compiler is told: element i of step k at data[k * rows + i].
-template <class T, std::size_t rows, std::size_t vectors> void multiply_packed(std::int64_t depth, Rows<T> a,
-                                                                               const T* b, T* c, std::int64_t c_leading,
-                                                                               std::int64_t columns, bool accumulate) {
-  multiply_tile<T, rows, vectors>(depth, {a.data, 1, static_cast<std::int64_t>(rows)}, b, c, c_leading, columns,
-                                  accumulate);
+template <class Arithmetic, std::size_t rows, std::size_t vectors>
+void multiply_packed(std::int64_t depth, Rows<typename Arithmetic::Packed> a, const typename Arithmetic::Packed* b,
+                     typename Arithmetic::Sum* c, std::int64_t c_leading, std::int64_t columns, bool accumulate) {
+  multiply_tile<Arithmetic, rows, vectors>(depth, {a.data, 1, static_cast<std::int64_t>(rows)}, b, c, c_leading,
+                                           columns, accumulate);
 }
 
-template <class T> using Multiply = void (*)(std::int64_t depth, Rows<T> a, const T* b, T* c, std::int64_t c_leading,
-                                             std::int64_t columns, bool accumulate);
-
 /// The functions for each size of a tile.
-template <class T> class Multipliers {
+template <class Arithmetic> class Multipliers {
  public:
-  static Multiply<T> of(std::int64_t rows, std::int64_t vectors) { return at(kPlain, rows, vectors); }
-  static Multiply<T> of_packed(std::int64_t rows, std::int64_t vectors) { return at(kPacked, rows, vectors); }
+  using Packed = typename Arithmetic::Packed;
+  using Multiply = void (*)(std::int64_t depth, Rows<Packed> a, const Packed* b, typename Arithmetic::Sum* c,
+                            std::int64_t c_leading, std::int64_t columns, bool accumulate);
+
+  static Multiply of(std::int64_t rows, std::int64_t vectors) { return at(kPlain, rows, vectors); }
+  static Multiply of_packed(std::int64_t rows, std::int64_t vectors) { return at(kPacked, rows, vectors); }
 
  private:
   static constexpr std::size_t kCount = static_cast<std::size_t>(kMostRows * kMostVectors);
-  using Table = std::array<Multiply<T>, kCount>;
+  using Table = std::array<Multiply, kCount>;
 
-  static Multiply<T> at(const Table& table, std::int64_t rows, std::int64_t vectors) {
+  static Multiply at(const Table& table, std::int64_t rows, std::int64_t vectors) {
     return table[static_cast<std::size_t>((rows - 1) * kMostVectors + vectors - 1)];
   }
   template <std::size_t... i> static constexpr Table plain(std::index_sequence<i...>) {
-    return {&multiply<T, i / kMostVectors + 1, i % kMostVectors + 1>...};
+    return {&multiply<Arithmetic, i / kMostVectors + 1, i % kMostVectors + 1>...};
   }
   template <std::size_t... i> static constexpr Table packed(std::index_sequence<i...>) {
-    return {&multiply_packed<T, i / kMostVectors + 1, i % kMostVectors + 1>...};
+    return {&multiply_packed<Arithmetic, i / kMostVectors + 1, i % kMostVectors + 1>...};
   }
 
   static constexpr Table kPlain = plain(std::make_index_sequence<kCount>{});

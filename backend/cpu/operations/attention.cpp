@@ -13,40 +13,46 @@ namespace {
 using namespace attention_parts;
 
 /// Attention at one place of the leading axes.
-template <class T> class HeadForward {
+template <class S> class HeadForward {
  public:
+  using T = ComputedIn<S>;
+
   HeadForward(const AttentionScores& scores, const Array& query, const Array& key, const Array& value,
-              const Array& mask, const Array& output, const Array& log_sum, std::int64_t place)
+              const Array& mask, const Array& output, const Array& log_sum, std::int64_t place, TileMemory<T>& work)
       : scores_(scores),
-        query_(query, place),
-        key_(key, place),
-        value_(value, place),
+        head_(place, work),
+        query_(head_.read(query)),
+        key_(head_.read(key)),
+        value_(head_.read(value)),
         mask_(mask),
-        output_(output, place),
+        result_(output),
+        output_(head_.result(output)),
         log_sum_(log_sum, place),
         place_(place),
         keys_(key.length(-2)),
-        packs_(query.length(-2) > kFewRows) {}
+        packs_(query.length(-2) > kFewRows),
+        work_(work) {}
 
   /// Some queries, with all keys.
-  void run(Positions queries, TileMemory<T>& work) const {
-    work.turned_keys.set(query_.columns, keys_, key_.turned_from(0), packs_);
-    work.values.set(keys_, value_.columns, value_.rows_from(0), packs_);
-    T* const scaled = TileMemory<T>::room(work.queries, kTileRows * query_.columns);
-    T* const weights = TileMemory<T>::room(work.weights, kTileRows * keys_);
+  void run(Positions queries) const {
+    work_.turned_keys.set(query_.columns, keys_, key_.turned_from(0), packs_);
+    work_.values.set(keys_, value_.columns, value_.rows_from(0), packs_);
+    T* const scaled = TileMemory<T>::room(work_.queries, kTileRows * query_.columns);
+    T* const weights = TileMemory<T>::room(work_.weights, kTileRows * keys_);
     for (std::int64_t begin = queries.begin; begin < queries.end; begin += kTileRows)
-      run_tile({begin, std::min(begin + kTileRows, queries.end)}, work, scaled, weights);
+      run_tile({begin, std::min(begin + kTileRows, queries.end)}, scaled, weights);
+    head_.write(output_, result_, queries);
   }
 
  private:
-  void run_tile(Positions queries, const TileMemory<T>& work, T* scaled, T* weights) const {
+  void run_tile(Positions queries, T* scaled, T* weights) const {
     const std::int64_t d = query_.columns;
     const std::int64_t rows = queries.length();
     for (std::int64_t i = 0; i < rows; ++i)
       scale_row(query_.row(queries.begin + i), static_cast<T>(scores_.scale), scaled + i * d, d);
     const std::int64_t seen = seen_of(scores_, queries.end - 1, 0, keys_);
-    const std::int64_t width = work.turned_keys.columns_through(seen);
-    work.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
+    const std::int64_t width = work_.turned_keys.columns_through(seen);
+    work_.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
     T totals[kTileRows];
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = weights + i * width;
@@ -54,7 +60,7 @@ template <class T> class HeadForward {
       std::fill(row + seen_of(scores_, queries.begin + i, 0, keys_), row + seen, T(0));
     }
     T* const to = output_.row(queries.begin);
-    work.values.multiply(rows, value_.columns, seen, {weights, width}, to, output_.leading);
+    work_.values.multiply(rows, value_.columns, seen, {weights, width}, to, output_.leading);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = to + i * output_.leading;
       const Pack<T> total(totals[i]);
@@ -83,15 +89,18 @@ template <class T> class HeadForward {
   }
 
   const AttentionScores& scores_;
+  Head<S> head_;
   const HeadMatrix<T> query_;
   const HeadMatrix<T> key_;
   const HeadMatrix<T> value_;
   const Array& mask_;
+  const Array& result_;
   const HeadMatrix<T> output_;
   const HeadMatrix<T> log_sum_;
   const std::int64_t place_;
   const std::int64_t keys_;
   const bool packs_;  // the same for all parts
+  TileMemory<T>& work_;
 };
 
 /// The arrays of attention's gradient, in the order of its kernel's parameters.
@@ -110,61 +119,69 @@ struct AttentionGradientArrays {
 
 /// Gradients of attention at one place of the leading axes: with P the weights and S the scores, dV = P^T dO, dS =
 /// P (dO V^T - sum(dO O)), dQ = scale dS K, dK = scale dS^T Q.
-template <class T> class HeadBackward {
+template <class S> class HeadBackward {
  public:
+  using T = ComputedIn<S>;
+
   struct Wanted {
     bool query;
     bool key_and_value;
   };
 
-  HeadBackward(const AttentionScores& scores, const AttentionGradientArrays& arrays, std::int64_t place)
+  HeadBackward(const AttentionScores& scores, const AttentionGradientArrays& arrays, std::int64_t place,
+               TileMemory<T>& work)
       : scores_(scores),
-        query_(arrays.query, place),
-        key_(arrays.key, place),
-        value_(arrays.value, place),
-        mask_(arrays.mask),
-        output_(arrays.output, place),
+        arrays_(arrays),
+        head_(place, work),
+        query_(head_.read(arrays.query)),
+        key_(head_.read(arrays.key)),
+        value_(head_.read(arrays.value)),
+        output_(head_.read(arrays.output)),
         log_sum_(arrays.log_sum, place),
-        dy_(arrays.gradient, place),
-        dq_(arrays.query_gradient, place),
-        dk_(arrays.key_gradient, place),
-        dv_(arrays.value_gradient, place),
+        dy_(head_.read(arrays.gradient)),
+        dq_(head_.result(arrays.query_gradient)),
+        dk_(head_.result(arrays.key_gradient)),
+        dv_(head_.result(arrays.value_gradient)),
         place_(place),
-        keys_(arrays.key.length(-2)),
-        packs_(arrays.query.length(-2) > kFewRows) {}
+        packs_(arrays.query.length(-2) > kFewRows),
+        work_(work) {}
 
   /// Sums over some queries and keys: all keys where the queries' gradient is wanted, all queries where that of keys
   /// and values is.
-  void run(Positions queries, Positions keys, Wanted wanted, TileMemory<T>& work) const {
-    work.turned_keys.set(query_.columns, keys.length(), key_.turned_from(keys.begin), packs_);
-    work.turned_values.set(value_.columns, keys.length(), value_.turned_from(keys.begin), packs_);
-    if (wanted.query) work.keys.set(keys.length(), query_.columns, key_.rows_from(keys.begin), packs_);
+  void run(Positions queries, Positions keys, Wanted wanted) const {
+    work_.turned_keys.set(query_.columns, keys.length(), key_.turned_from(keys.begin), packs_);
+    work_.turned_values.set(value_.columns, keys.length(), value_.turned_from(keys.begin), packs_);
+    if (wanted.query) work_.keys.set(keys.length(), query_.columns, key_.rows_from(keys.begin), packs_);
     if (wanted.key_and_value)
       for (std::int64_t i = keys.begin; i < keys.end; ++i) {
         std::fill_n(dk_.row(i), dk_.columns, T(0));
         std::fill_n(dv_.row(i), dv_.columns, T(0));
       }
-    TileMemory<T>::room(work.queries, kTileRows * query_.columns);
-    TileMemory<T>::room(work.weights, kTileRows * keys.length());
-    TileMemory<T>::room(work.gradients, kTileRows * keys.length());
+    TileMemory<T>::room(work_.queries, kTileRows * query_.columns);
+    TileMemory<T>::room(work_.weights, kTileRows * keys.length());
+    TileMemory<T>::room(work_.gradients, kTileRows * keys.length());
     for (std::int64_t begin = queries.begin; begin < queries.end; begin += kTileRows)
-      run_tile({begin, std::min(begin + kTileRows, queries.end)}, keys, wanted, work);
+      run_tile({begin, std::min(begin + kTileRows, queries.end)}, keys, wanted);
+    if (wanted.query) head_.write(dq_, arrays_.query_gradient, queries);
+    if (!wanted.key_and_value) return;
+    head_.write(dk_, arrays_.key_gradient, keys);
+    head_.write(dv_, arrays_.value_gradient, keys);
   }
 
  private:
-  void run_tile(Positions queries, Positions keys, Wanted wanted, TileMemory<T>& work) const {
+  void run_tile(Positions queries, Positions keys, Wanted wanted) const {
     const std::int64_t d = query_.columns;
     const std::int64_t rows = queries.length();
     const std::int64_t seen = seen_of(scores_, queries.end - 1, keys.begin, keys.length());
     if (seen == 0) return;
-    T* const scaled = work.queries.data();
-    T* const weights = work.weights.data();
-    T* const gradients = work.gradients.data();
+    T* const scaled = work_.queries.data();
+    T* const weights = work_.weights.data();
+    T* const gradients = work_.gradients.data();
     const auto scale = static_cast<T>(scores_.scale);
     for (std::int64_t i = 0; i < rows; ++i) scale_row(query_.row(queries.begin + i), scale, scaled + i * d, d);
-    const std::int64_t width = work.turned_keys.columns_through(seen);
-    work.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
-    work.turned_values.multiply(rows, width, value_.columns, dy_.rows_from(queries.begin), gradients, width);
+    const std::int64_t width = work_.turned_keys.columns_through(seen);
+    work_.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
+    work_.turned_values.multiply(rows, width, value_.columns, dy_.rows_from(queries.begin), gradients, width);
     for (std::int64_t i = 0; i < rows; ++i)
       differentiate(queries.begin + i, keys, seen, weights + i * width, gradients + i * width);
     if (wanted.key_and_value) {
@@ -174,7 +191,7 @@ template <class T> class HeadBackward {
     }
     if (!wanted.query) return;
     T* const to = dq_.row(queries.begin);
-    work.keys.multiply(rows, d, seen, {gradients, width}, to, dq_.leading);
+    work_.keys.multiply(rows, d, seen, {gradients, width}, to, dq_.leading);
     for (std::int64_t i = 0; i < rows; ++i) scale_row(to + i * dq_.leading, scale, to + i * dq_.leading, d);
   }
 
@@ -182,7 +199,7 @@ template <class T> class HeadBackward {
   /// seen.
   void differentiate(std::int64_t query, Positions keys, std::int64_t end, T* weights, T* gradients) const {
     const std::int64_t seen = seen_of(scores_, query, keys.begin, end);
-    MaskRow<T>(mask_, place_, query, keys.begin).apply(weights, seen);
+    MaskRow<T>(arrays_.mask, place_, query, keys.begin).apply(weights, seen);
     const T* const dy = dy_.row(query);
     const T* const y = output_.row(query);
     const Pack<T> dy_y(sum_of_packs<T>(value_.columns, [&](std::int64_t i, std::int64_t count) {
@@ -199,10 +216,11 @@ template <class T> class HeadBackward {
   }
 
   const AttentionScores& scores_;
+  const AttentionGradientArrays& arrays_;
+  Head<S> head_;
   const HeadMatrix<T> query_;
   const HeadMatrix<T> key_;
   const HeadMatrix<T> value_;
-  const Array& mask_;
   const HeadMatrix<T> output_;
   const HeadMatrix<T> log_sum_;
   const HeadMatrix<T> dy_;
@@ -210,8 +228,8 @@ template <class T> class HeadBackward {
   const HeadMatrix<T> dk_;
   const HeadMatrix<T> dv_;
   const std::int64_t place_;
-  const std::int64_t keys_;
   const bool packs_;  // the same for all parts
+  TileMemory<T>& work_;
 };
 
 /// Multiplications of one product of queries and keys.
@@ -225,10 +243,11 @@ void CpuBackend::attention(const AttentionScores& scores, const Array& query, co
                            const Array& mask, const Array& output, const Array& log_sum) {
   const auto work = [scores, &pool = threads(output.device())](const Array& q, const Array& k, const Array& v,
                                                                const Array& m, const Array& to, const Array& sums) {
-    visit_floating(to.dtype(), [&]<class T>(std::type_identity<T>) {
+    visit_any_floating(to.dtype(), [&]<class S>(std::type_identity<S>) {
+      using T = ComputedIn<S>;
       for_each_part<T>(pool, sums.size() / sums.length(-2), q.length(-2), 2 * product_work(q, k),
                        [&](std::int64_t place, Positions queries, TileMemory<T>& memory) {
-                         HeadForward<T>(scores, q, k, v, m, to, sums, place).run(queries, memory);
+                         HeadForward<S>(scores, q, k, v, m, to, sums, place, memory).run(queries);
                        });
     });
   };
@@ -245,21 +264,22 @@ void CpuBackend::attention_gradient(const AttentionScores& scores, const Array& 
     const Positions queries{0, arrays.query.length(-2)};
     const Positions keys{0, arrays.key.length(-2)};
     const std::int64_t cost = product_work(arrays.query, arrays.key);
-    visit_floating(arrays.output.dtype(), [&]<class T>(std::type_identity<T>) {
+    visit_any_floating(arrays.output.dtype(), [&]<class S>(std::type_identity<S>) {
+      using T = ComputedIn<S>;
       // Alike in bits: with few places the scores are made twice, so that no two threads add to one sum.
       if (pool.threads() == 1 || places >= 2 * pool.threads()) {
         for_each_part<T>(pool, places, 1, 5 * cost, [&](std::int64_t place, Positions, TileMemory<T>& memory) {
-          HeadBackward<T>(scores, arrays, place).run(queries, keys, {true, true}, memory);
+          HeadBackward<S>(scores, arrays, place, memory).run(queries, keys, {true, true});
         });
         return;
       }
       for_each_part<T>(pool, places, queries.end, 3 * cost,
                        [&](std::int64_t place, Positions part, TileMemory<T>& memory) {
-                         HeadBackward<T>(scores, arrays, place).run(part, keys, {true, false}, memory);
+                         HeadBackward<S>(scores, arrays, place, memory).run(part, keys, {true, false});
                        });
       for_each_part<T>(pool, places, keys.end, 4 * cost,
                        [&](std::int64_t place, Positions part, TileMemory<T>& memory) {
-                         HeadBackward<T>(scores, arrays, place).run(queries, part, {false, true}, memory);
+                         HeadBackward<S>(scores, arrays, place, memory).run(queries, part, {false, true});
                        });
     });
   };

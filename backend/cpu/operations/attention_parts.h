@@ -9,10 +9,12 @@
 #include <tutti/backend/cpu/linear_algebra/right_operand.h>
 #include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
+#include <tutti/backend/cpu/packs/wide_lanes.h>
 #include <tutti/backend/cpu/runtime/kept_by_thread.h>
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -35,6 +37,8 @@ template <class T> struct HeadMatrix {
 
   HeadMatrix(const Array& array, std::int64_t place)
       : data(matrix_data<T>(array, place)), leading(array.strides()[array.rank() - 2]), columns(array.length(-1)) {}
+  /// Rows without gaps.
+  HeadMatrix(T* memory, std::int64_t width) : data(memory), leading(width), columns(width) {}
   T* row(std::int64_t i) const { return data + i * leading; }
   MatrixView<T> rows_from(std::int64_t i) const { return {row(i), leading}; }
   MatrixView<T> turned_from(std::int64_t i) const { return {row(i), leading, true}; }
@@ -108,12 +112,14 @@ template <class T> struct TileMemory {
   RightOperand<T> turned_values;
   RightOperand<T> keys;
   RightOperand<T> values;
-  std::vector<T> queries;    // the queries of a tile, scaled
-  std::vector<T> weights;    // their scores, then weights
-  std::vector<T> gradients;  // the gradients of these
+  std::vector<T> queries;               // the queries of a tile, scaled
+  std::vector<T> weights;               // their scores, then weights
+  std::vector<T> gradients;             // the gradients of these
+  std::array<std::vector<T>, 8> heads;  // a head's matrices of 16 bits, widened
 
   std::size_t bytes() const {
-    const std::size_t elements = queries.size() + weights.size() + gradients.size();
+    std::size_t elements = queries.size() + weights.size() + gradients.size();
+    for (const auto& each : heads) elements += each.size();
     return elements * sizeof(T) + turned_keys.bytes() + turned_values.bytes() + keys.bytes() + values.bytes();
   }
   /// Memory for `count` elements, whatever they are.
@@ -123,6 +129,48 @@ template <class T> struct TileMemory {
   }
 };
 
+/// The matrices of one head as they are computed on: where they lie, or of 16 bits copies in memory of the thread.
+template <class S> class Head {
+ public:
+  using T = ComputedIn<S>;
+
+  Head(std::int64_t place, TileMemory<T>& work) : place_(place), work_(work) {}
+
+  HeadMatrix<T> read(const Array& array) {
+    if constexpr (!is_short_float<S>) {
+      return {array, place_};
+    } else {
+      const HeadMatrix<S> from(array, place_);
+      const HeadMatrix<T> to = room(array);
+      for (std::int64_t i = 0; i < array.length(-2); ++i) widen(from.row(i), to.row(i), to.columns);
+      return to;
+    }
+  }
+  /// Room for what is computed of the array, which `write` writes to it.
+  HeadMatrix<T> result(const Array& array) {
+    if constexpr (is_short_float<S>)
+      return room(array);
+    else
+      return {array, place_};
+  }
+  void write(const HeadMatrix<T>& computed, const Array& array, Positions rows) const {
+    if constexpr (is_short_float<S>) {
+      const HeadMatrix<S> to(array, place_);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) narrow(computed.row(i), to.row(i), to.columns);
+    }
+  }
+
+ private:
+  HeadMatrix<T> room(const Array& array) {
+    const std::int64_t columns = array.length(-1);
+    return {TileMemory<T>::room(work_.heads[used_++], array.length(-2) * columns), columns};
+  }
+
+  std::int64_t place_;
+  TileMemory<T>& work_;
+  std::size_t used_ = 0;
+};
+
 /// Tile memory that the calling thread lends while this lives.
 template <class T> class LentTileMemory {
  public:
@@ -130,7 +178,7 @@ template <class T> class LentTileMemory {
     if (work_ == nullptr) work_ = std::make_unique<TileMemory<T>>();
   }
   ~LentTileMemory() {
-    if (work_->bytes() <= RightOperand<T>::kMostKept) KeptByThread<TileMemory<T>>::keep(std::move(work_));
+    if (work_->bytes() <= 2 * RightOperand<T>::kMostKept) KeptByThread<TileMemory<T>>::keep(std::move(work_));
   }
   LentTileMemory(const LentTileMemory&) = delete;
   LentTileMemory& operator=(const LentTileMemory&) = delete;

@@ -6,9 +6,10 @@
 #include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/operations/image_columns.h>
 #include <tutti/backend/cpu/operations/image_taps.h>
-#include <tutti/backend/cpu/packs/pack_loops.h>
+#include <tutti/backend/cpu/operations/wide_copies.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace tutti {
 namespace {
@@ -55,46 +56,40 @@ struct Convolution {
   std::int64_t joined_elements() const { return batch > 1 ? size.output_size() * batch : 0; }
 };
 
-/// What one thread works in, from the device's pool.
-template <class T> class Scratch {
+/// Elements that one thread works in, from the device's pool.
+template <class E> class Room {
  public:
-  /// With room for so many elements of columns.
-  explicit Scratch(const Convolution& c, std::int64_t column_elements = 0)
-      : storage_(c.device, c.pool,
-                 static_cast<std::size_t>(column_elements + c.joined_elements() + c.batch * c.size.padded_size() +
-                                          ImageTaps<T>::kSlack) *
-                     sizeof(T)),
-        columns(reinterpret_cast<T*>(storage_.data())),
-        joined(columns + column_elements),
-        padded(joined + c.joined_elements()) {}
+  Room(const Convolution& c, std::int64_t elements)
+      : storage_(c.device, c.pool, static_cast<std::size_t>(elements) * sizeof(E)) {}
+  E* data() const { return reinterpret_cast<E*>(storage_.data()); }
 
  private:
   Storage storage_;
-
- public:
-  T* const columns;
-  T* const joined;  // outputs of a batch, or their gradients
-  T* const padded;  // its images
 };
 
+/// Room for the padded images of a batch, and what taps may read behind them.
+template <class S> Room<S> padded_room(const Convolution& c) {
+  return {c, c.batch * c.size.padded_size() + ImageTaps<S>::kSlack};
+}
+
 /// The images of a batch with their padding, and what the taps of each group see of them.
-template <class T> class BatchTaps {
+template <class S> class BatchTaps {
  public:
-  BatchTaps(const Convolution& c, const T* images, std::int64_t count, T* padded) : c_(c), padded_(padded) {
+  BatchTaps(const Convolution& c, const S* images, std::int64_t count, S* padded) : c_(c), padded_(padded) {
     for (std::int64_t i = 0; i < count; ++i)
       pad_image(c.size, images + i * c.size.image_size(), padded + i * c.size.padded_size());
   }
-  ImageTaps<T> of_group(std::int64_t g) const {
+  ImageTaps<S> of_group(std::int64_t g) const {
     return {c_.group, padded_ + g * c_.group.padded_size(), c_.size.padded_size()};
   }
 
  private:
   const Convolution& c_;
-  const T* padded_;
+  const S* padded_;
 };
 
 /// [count, out_channels, positions] as [out_channels, count * positions]; itself for one image.
-template <class T> const T* join_images(const Convolution& c, const T* images, std::int64_t count, T* scratch) {
+template <class S> const S* join_images(const Convolution& c, const S* images, std::int64_t count, S* scratch) {
   if (count == 1) return images;
   const std::int64_t positions = c.size.positions();
   for (std::int64_t i = 0; i < count; ++i)
@@ -104,112 +99,128 @@ template <class T> const T* join_images(const Convolution& c, const T* images, s
   return scratch;
 }
 
-/// The inverse of `join_images`.
-template <class T> void part_images(const Convolution& c, const T* joined, std::int64_t count, T* images) {
+/// The inverse of `join_images`; rounds what was computed.
+template <class S> void part_images(const Convolution& c, const ComputedIn<S>* joined, std::int64_t count, S* images) {
   const std::int64_t positions = c.size.positions();
   for (std::int64_t i = 0; i < count; ++i)
     for (std::int64_t channel = 0; channel < c.size.out_channels; ++channel)
-      std::copy_n(joined + (channel * count + i) * positions, positions,
-                  images + i * c.size.output_size() + channel * positions);
+      narrow(joined + (channel * count + i) * positions, images + i * c.size.output_size() + channel * positions,
+             positions);
 }
 
 /// output = weight [out_channels, taps] x taps' elements, of each group.
-template <class T> void forward(const Convolution& c, const T* input, const T* weight, T* output) {
+template <class S> void forward(const Convolution& c, const S* input, const S* weight, S* output) {
+  using T = ComputedIn<S>;
   c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> scratch(c);
+    const Room<S> padded = padded_room<S>(c);
+    const Room<T> joined(c, is_short_float<S> ? c.size.output_size() * c.batch : c.joined_elements());
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_batch(i);
       const std::int64_t length = count * c.size.positions();
-      const T* images = input + i * c.batch * c.size.image_size();
-      T* results = output + i * c.batch * c.size.output_size();
-      T* joined = count == 1 ? results : scratch.joined;
+      const S* images = input + i * c.batch * c.size.image_size();
+      S* const results = output + i * c.batch * c.size.output_size();
+      T* computed = joined.data();
+      if constexpr (!is_short_float<S>)
+        if (count == 1) computed = results;
       const auto matrix = [&](std::int64_t g) {
-        return MatrixView<T>{weight + g * c.weights_of_group(), c.group.taps()};
+        return MatrixView<S>{weight + g * c.weights_of_group(), c.group.taps()};
       };
-      const auto to = [&](std::int64_t g) { return joined + g * c.group.out_channels * length; };
+      const auto to = [&](std::int64_t g) { return computed + g * c.group.out_channels * length; };
       const std::int64_t groups = c.size.geometry.groups;
       if (count == 1 && c.is_pointwise()) {
         for (std::int64_t g = 0; g < groups; ++g)
-          gemm<T>(c.group.out_channels, length, c.group.taps(), matrix(g),
+          gemm<S>(c.group.out_channels, length, c.group.taps(), matrix(g),
                   {images + g * c.group.taps() * length, length}, to(g), length);
-        continue;
+      } else {
+        const BatchTaps<S> taps(c, images, count, padded.data());
+        for (std::int64_t g = 0; g < groups; ++g) {
+          const ImageTaps<S> seen = taps.of_group(g);
+          const auto pack = [&](const StripPart& part, T* strip) { seen.pack(part, strip); };
+          gemm_by_parts<S>(c.group.out_channels, length, c.group.taps(), matrix(g), pack, to(g), length);
+        }
       }
-      const BatchTaps<T> taps(c, images, count, scratch.padded);
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const ImageTaps<T> seen = taps.of_group(g);
-        const auto pack = [&](const StripPart& part, T* strip) { seen.pack(part, strip); };
-        gemm_by_parts<T>(c.group.out_channels, length, c.group.taps(), matrix(g), pack, to(g), length);
-      }
-      if (count > 1) part_images(c, joined, count, results);
+      if (count > 1 || is_short_float<S>) part_images(c, computed, count, results);
     }
   });
 }
 
 /// weight [groups, out_channels, channels, taps] of a group as [groups, channels, out_channels, taps in reverse].
-template <class T> void reverse_weight(const Convolution& c, const T* weight, T* reversed) {
+template <class S> void reverse_weight(const Convolution& c, const S* weight, S* reversed) {
   const std::int64_t taps = c.size.kernel_height * c.size.kernel_width;
   for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
     for (std::int64_t k = 0; k < c.group.out_channels; ++k)
       for (std::int64_t channel = 0; channel < c.group.channels; ++channel) {
-        T* const to = reversed + g * c.weights_of_group() + (channel * c.group.out_channels + k) * taps;
+        S* const to = reversed + g * c.weights_of_group() + (channel * c.group.out_channels + k) * taps;
         for (std::int64_t tap = 0; tap < taps; ++tap) to[taps - 1 - tap] = *weight++;
       }
 }
 
 /// The gradient of the images where it is a convolution itself.
-template <class T>
-void convolved_gradient(const Convolution& c, const Convolution& back, const T* gradient, const T* weight, T* to) {
-  const Storage storage(c.device, c.pool,
-                        static_cast<std::size_t>(c.size.geometry.groups * c.weights_of_group()) * sizeof(T));
-  T* const reversed = reinterpret_cast<T*>(storage.data());
-  reverse_weight(c, weight, reversed);
-  forward<T>(back, gradient, reversed, to);
+template <class S>
+void convolved_gradient(const Convolution& c, const Convolution& back, const S* gradient, const S* weight, S* to) {
+  const Room<S> reversed(c, c.size.geometry.groups * c.weights_of_group());
+  reverse_weight(c, weight, reversed.data());
+  forward<S>(back, gradient, reversed.data(), to);
 }
 
 /// columns = weight^T x gradient, of each group, added back to the images.
-template <class T> void input_gradient(const Convolution& c, const T* gradient, const T* weight, T* to) {
+template <class S> void input_gradient(const Convolution& c, const S* gradient, const S* weight, S* to) {
+  using T = ComputedIn<S>;
   c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> scratch(c, c.size.taps() * c.batch * c.size.positions());
+    const Room<T> columns(c, c.size.taps() * c.batch * c.size.positions());
+    const Room<S> joined(c, c.joined_elements());
+    const Room<T> padded(c, c.size.padded_size());
+    const Room<T> sums(c, is_short_float<S> ? c.size.image_size() : 0);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_batch(i);
       const std::int64_t length = count * c.size.positions();
-      const T* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, scratch.joined);
+      const S* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, joined.data());
       for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
-        gemm<T>(c.group.taps(), length, c.group.out_channels, {weight + g * c.weights_of_group(), c.group.taps(), true},
-                {upstream + g * c.group.out_channels * length, length}, scratch.columns + g * c.group.taps() * length,
+        gemm<S>(c.group.taps(), length, c.group.out_channels, {weight + g * c.weights_of_group(), c.group.taps(), true},
+                {upstream + g * c.group.out_channels * length, length}, columns.data() + g * c.group.taps() * length,
                 length);
-      T* images = to + i * c.batch * c.size.image_size();
-      for (std::int64_t image = 0; image < count; ++image)
-        columns_to_image(c.size, scratch.columns + image * c.size.positions(), length, scratch.padded,
-                         images + image * c.size.image_size());
+      for (std::int64_t each = 0; each < count; ++each) {
+        S* const image = to + (i * c.batch + each) * c.size.image_size();
+        const T* const seen = columns.data() + each * c.size.positions();
+        if constexpr (is_short_float<S>) {
+          columns_to_image(c.size, seen, length, padded.data(), sums.data());
+          narrow(sums.data(), image, c.size.image_size());
+        } else {
+          columns_to_image(c.size, seen, length, padded.data(), image);
+        }
+      }
     }
   });
 }
 
 /// gradient x taps' elements^T, summed over the images: within up to kParts parts of the batch first, then over the
 /// parts, both in order.
-template <class T> void weight_gradient(const Convolution& c, const T* gradient, const T* input, T* to) {
+template <class S> void weight_gradient(const Convolution& c, const S* gradient, const S* input, S* to) {
+  using T = ComputedIn<S>;
   constexpr std::int64_t kParts = 8;
   constexpr std::int64_t kMostScratch = std::int64_t{1} << 24U;  // elements
   const std::int64_t weights = c.size.geometry.groups * c.weights_of_group();
   const std::int64_t wanted = std::clamp<std::int64_t>(kMostScratch / weights, 1, std::min(kParts, c.batches()));
   const std::int64_t per_part = divide_up(c.batches(), wanted);
   const std::int64_t parts = divide_up(c.batches(), per_part);
-  Storage storage(c.device, c.pool, static_cast<std::size_t>((parts - 1) * weights) * sizeof(T));
-  T* const partial = reinterpret_cast<T*>(storage.data());
-  const auto sum_of = [&](std::int64_t part) { return part == 0 ? to : partial + (part - 1) * weights; };
+  const WideResult<S> result(c.device, c.pool, to, weights);
+  const Room<T> partial(c, (parts - 1) * weights);
+  const auto sum_of = [&](std::int64_t part) {
+    return part == 0 ? result.data() : partial.data() + (part - 1) * weights;
+  };
   c.threads.parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> scratch(c);
+    const Room<S> joined(c, c.joined_elements());
+    const Room<S> padded = padded_room<S>(c);
     for (std::int64_t part = begin; part < end; ++part)
       for (std::int64_t i = part * per_part; i < std::min(c.batches(), (part + 1) * per_part); ++i) {
         const std::int64_t count = c.in_batch(i);
         const std::int64_t length = count * c.size.positions();
-        const T* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, scratch.joined);
-        const BatchTaps<T> taps(c, input + i * c.batch * c.size.image_size(), count, scratch.padded);
+        const S* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, joined.data());
+        const BatchTaps<S> taps(c, input + i * c.batch * c.size.image_size(), count, padded.data());
         for (std::int64_t g = 0; g < c.size.geometry.groups; ++g) {
-          const ImageTaps<T> seen = taps.of_group(g);
+          const ImageTaps<S> seen = taps.of_group(g);
           const auto pack = [&](const StripPart& strip, T* packed) { seen.pack_turned(strip, packed); };
-          gemm_by_parts<T>(c.group.out_channels, c.group.taps(), length,
+          gemm_by_parts<S>(c.group.out_channels, c.group.taps(), length,
                            {upstream + g * c.group.out_channels * length, length}, pack,
                            sum_of(part) + g * c.weights_of_group(), c.group.taps(), i > part * per_part);
         }
@@ -218,7 +229,8 @@ template <class T> void weight_gradient(const Convolution& c, const T* gradient,
   constexpr std::int64_t kGrain = 16384;
   c.threads.parallel_for(weights, kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = 1; part < parts; ++part)
-      for (std::int64_t i = begin; i < end; ++i) to[i] += sum_of(part)[i];
+      for (std::int64_t i = begin; i < end; ++i) result.data()[i] += sum_of(part)[i];
+    result.write(begin, end);
   });
 }
 
@@ -233,32 +245,47 @@ template <class T, class F> void for_each_direct(const Convolution& c, std::int6
   });
 }
 
-/// Groups of channels follow each other in images as images do.
-template <class T> void forward_directly(const Convolution& c, const T* input, const T* weight, T* output) {
+/// Groups of channels follow each other in images as images do. Elements of 16 bits are widened for all.
+template <class S> void forward_directly(const Convolution& c, const S* input, const S* weight, S* output) {
+  using T = ComputedIn<S>;
   const std::int64_t groups = c.size.geometry.groups;
+  const WideOperand<S> x(c.device, c.pool, c.threads, input, c.size.images * c.size.image_size());
+  const WideOperand<S> w(c.device, c.pool, c.threads, weight, groups * c.weights_of_group());
+  const WideResult<S> y(c.device, c.pool, output, c.size.images * c.size.output_size());
   for_each_direct<T>(c, c.size.images * groups, c.work_of_group(), [&](DirectConvolution<T>& direct, std::int64_t i) {
-    direct.forward(input + i * c.group.image_size(), weight + i % groups * c.weights_of_group(),
-                   output + i * c.group.output_size());
+    direct.forward(x.data() + i * c.group.image_size(), w.data() + i % groups * c.weights_of_group(),
+                   y.data() + i * c.group.output_size());
+    y.write(i * c.group.output_size(), (i + 1) * c.group.output_size());
   });
 }
 
-template <class T> void input_gradient_directly(const Convolution& c, const T* gradient, const T* weight, T* to) {
+template <class S> void input_gradient_directly(const Convolution& c, const S* gradient, const S* weight, S* to) {
+  using T = ComputedIn<S>;
   const std::int64_t groups = c.size.geometry.groups;
+  const WideOperand<S> dy(c.device, c.pool, c.threads, gradient, c.size.images * c.size.output_size());
+  const WideOperand<S> w(c.device, c.pool, c.threads, weight, groups * c.weights_of_group());
+  const WideResult<S> dx(c.device, c.pool, to, c.size.images * c.size.image_size());
   for_each_direct<T>(c, c.size.images * groups, c.work_of_group(), [&](DirectConvolution<T>& direct, std::int64_t i) {
-    direct.input_gradient(gradient + i * c.group.output_size(), weight + i % groups * c.weights_of_group(),
-                          to + i * c.group.image_size());
+    direct.input_gradient(dy.data() + i * c.group.output_size(), w.data() + i % groups * c.weights_of_group(),
+                          dx.data() + i * c.group.image_size());
+    dx.write(i * c.group.image_size(), (i + 1) * c.group.image_size());
   });
 }
 
 /// Over the images in order.
-template <class T> void weight_gradient_directly(const Convolution& c, const T* gradient, const T* input, T* to) {
+template <class S> void weight_gradient_directly(const Convolution& c, const S* gradient, const S* input, S* to) {
+  using T = ComputedIn<S>;
   const std::int64_t groups = c.size.geometry.groups;
   const std::int64_t work = c.size.images * c.work_of_group();
+  const WideOperand<S> dy(c.device, c.pool, c.threads, gradient, c.size.images * c.size.output_size());
+  const WideOperand<S> x(c.device, c.pool, c.threads, input, c.size.images * c.size.image_size());
+  const WideResult<S> dw(c.device, c.pool, to, groups * c.weights_of_group());
   for_each_direct<T>(c, groups, work, [&](DirectConvolution<T>& direct, std::int64_t g) {
-    T* const weight = to + g * c.weights_of_group();
+    T* const weight = dw.data() + g * c.weights_of_group();
     std::fill_n(weight, c.weights_of_group(), T(0));
     for (std::int64_t i = g; i < c.size.images * groups; i += groups)
-      direct.weight_gradient(gradient + i * c.group.output_size(), input + i * c.group.image_size(), weight);
+      direct.weight_gradient(dy.data() + i * c.group.output_size(), x.data() + i * c.group.image_size(), weight);
+    dw.write(g * c.weights_of_group(), (g + 1) * c.weights_of_group());
   });
 }
 
@@ -270,9 +297,9 @@ void CpuBackend::conv2d(const Conv2dGeometry& geometry, const Array& input, cons
           "conv2d",
           [geometry, this](const Array& x, const Array& w, const Array& y) {
             const Convolution convolution({geometry, x.shape(), w.shape(), y.shape()}, x.device(), *this);
-            visit_floating(y.dtype(), [&]<class T>(std::type_identity<T>) {
-              const auto convolve = convolution.is_direct() ? forward_directly<T> : forward<T>;
-              convolve(convolution, x.data<T>(), w.data<T>(), y.data<T>());
+            visit_any_floating(y.dtype(), [&]<class S>(std::type_identity<S>) {
+              const auto convolve = convolution.is_direct() ? forward_directly<S> : forward<S>;
+              convolve(convolution, x.data<S>(), w.data<S>(), y.data<S>());
             });
           },
           input, weight, output);
@@ -285,14 +312,14 @@ void CpuBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Arr
           "conv2d_input_gradient",
           [geometry, this](const Array& dy, const Array& w, const Array& dx) {
             const Convolution convolution({geometry, dx.shape(), w.shape(), dy.shape()}, dx.device(), *this);
-            visit_floating(dx.dtype(), [&]<class T>(std::type_identity<T>) {
+            visit_any_floating(dx.dtype(), [&]<class S>(std::type_identity<S>) {
               if (convolution.convolves_gradient()) {
                 const Convolution back(convolution.size.of_gradient(), dx.device(), *this);
-                convolved_gradient(convolution, back, dy.data<T>(), w.data<T>(), dx.data<T>());
+                convolved_gradient(convolution, back, dy.data<S>(), w.data<S>(), dx.data<S>());
                 return;
               }
-              const auto convolve = convolution.is_direct() ? input_gradient_directly<T> : tutti::input_gradient<T>;
-              convolve(convolution, dy.data<T>(), w.data<T>(), dx.data<T>());
+              const auto convolve = convolution.is_direct() ? input_gradient_directly<S> : tutti::input_gradient<S>;
+              convolve(convolution, dy.data<S>(), w.data<S>(), dx.data<S>());
             });
           },
           gradient, weight, input_gradient);
@@ -305,9 +332,9 @@ void CpuBackend::conv2d_weight_gradient(const Conv2dGeometry& geometry, const Ar
           "conv2d_weight_gradient",
           [geometry, this](const Array& dy, const Array& x, const Array& dw) {
             const Convolution convolution({geometry, x.shape(), dw.shape(), dy.shape()}, x.device(), *this);
-            visit_floating(dw.dtype(), [&]<class T>(std::type_identity<T>) {
-              const auto convolve = convolution.is_direct() ? weight_gradient_directly<T> : tutti::weight_gradient<T>;
-              convolve(convolution, dy.data<T>(), x.data<T>(), dw.data<T>());
+            visit_any_floating(dw.dtype(), [&]<class S>(std::type_identity<S>) {
+              const auto convolve = convolution.is_direct() ? weight_gradient_directly<S> : tutti::weight_gradient<S>;
+              convolve(convolution, dy.data<S>(), x.data<S>(), dw.data<S>());
             });
           },
           gradient, input, weight_gradient);

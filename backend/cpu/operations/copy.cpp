@@ -2,12 +2,14 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/packs/element_runs.h>
+#include <tutti/backend/cpu/packs/wide_lanes.h>
 #include <tutti/backend/cpu/packs/widened_runs.h>
 #include <tutti/backend/numbers/arithmetic_sequence.h>
 #include <tutti/backend/numbers/conversion.h>
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace tutti {
 namespace {
@@ -24,6 +26,10 @@ template <class To, class From> void cast_run(const ElementRun& run) {
   const From* from = run.from<From>(0);
   if (run.repeated[0])
     std::fill_n(to, run.count, convert<To>(*from));
+  else if constexpr (is_short_float<From> && std::is_same_v<To, float>)
+    widen(from, to, run.count);
+  else if constexpr (is_short_float<To> && std::is_same_v<From, float>)
+    narrow(from, to, run.count);
   else
     for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert<To>(from[i]);
 }

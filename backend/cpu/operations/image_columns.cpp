@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/operations/image_columns.h>
 
+#include <tutti/backend/dtype.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -76,7 +78,7 @@ template <class Action, class T> void apply_to_inside(const ConvolutionSizes& si
 }  // namespace
 
 template <class T> void pad_image(const ConvolutionSizes& size, const T* image, T* padded) {
-  if (size.is_padded()) std::fill_n(padded, size.padded_size(), T(0));
+  if (size.is_padded()) std::fill_n(padded, size.padded_size(), T{});
   apply_to_inside<CopyBack>(size, padded, const_cast<T*>(image));  // which is only read
 }
 
@@ -90,6 +92,8 @@ void columns_to_image(const ConvolutionSizes& size, const T* columns, std::int64
 
 template void pad_image(const ConvolutionSizes&, const float*, float*);
 template void pad_image(const ConvolutionSizes&, const double*, double*);
+template void pad_image(const ConvolutionSizes&, const BFloat16*, BFloat16*);
+template void pad_image(const ConvolutionSizes&, const Float16*, Float16*);
 template void columns_to_image(const ConvolutionSizes&, const float*, std::int64_t, float*, float*);
 template void columns_to_image(const ConvolutionSizes&, const double*, std::int64_t, double*, double*);
 

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/operations/image_columns.h>
+#include <tutti/backend/cpu/packs/wide_lanes.h>
 
 #include <cstdint>
 
@@ -10,32 +11,34 @@ namespace tutti {
 
 /// The matrix [taps, positions of all images] of what each tap (channel, r, s) of a convolution's kernel sees at each
 /// position, which is written nowhere: parts of it are packed for products, read from images with their padding.
-template <class T> class ImageTaps {
+template <class S> class ImageTaps {
  public:
   /// Elements behind the last padded image that may be read.
   static constexpr std::int64_t kSlack = 64;
 
   /// `padded`: the first image's channels of the group that `size` is of, `image_step` before the next one's.
-  ImageTaps(const ConvolutionSizes& size, const T* padded, std::int64_t image_step)
+  ImageTaps(const ConvolutionSizes& size, const S* padded, std::int64_t image_step)
       : size_(size), padded_(padded), image_step_(image_step) {}
 
   /// Packs a part, for gemm_by_parts: of this matrix, or of the one with rows and columns exchanged.
-  void pack(const StripPart& part, T* to) const;
-  void pack_turned(const StripPart& part, T* to) const;
+  void pack(const StripPart& part, ComputedIn<S>* to) const;
+  void pack_turned(const StripPart& part, ComputedIn<S>* to) const;
 
  private:
-  void pack_apart(const StripPart& part, T* to) const;  // `pack` with a horizontal stride
+  void pack_apart(const StripPart& part, ComputedIn<S>* to) const;  // `pack` with a horizontal stride
   /// Calls `f(place of the first in memory, count)` for positions of one row of an image that follow each other.
   template <class F> void for_each_run(std::int64_t position, std::int64_t count, const F& f) const;
   /// Calls `f(where it sees position 0)` for `count` taps from number `first` on.
   template <class F> void for_each_tap(std::int64_t first, std::int64_t count, const F& f) const;
 
   const ConvolutionSizes& size_;
-  const T* padded_;
+  const S* padded_;
   std::int64_t image_step_;
 };
 
 extern template class ImageTaps<float>;
 extern template class ImageTaps<double>;
+extern template class ImageTaps<BFloat16>;
+extern template class ImageTaps<Float16>;
 
 }  // namespace tutti

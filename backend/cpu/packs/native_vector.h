@@ -177,6 +177,5 @@ TUTTI_ALWAYS_INLINE Native<double> native_sqrt(Native<double> x) {
 }
 
 #undef TUTTI_VECTOR_INTRINSIC
-#undef TUTTI_AVX512
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 // Loops over contiguous elements of floating types in packs, of which the last may be partial.
 
 #include <tutti/backend/cpu/packs/pack_math.h>
+#include <tutti/backend/cpu/packs/wide_lanes.h>
 #include <tutti/backend/dtype.h>
 
 #include <algorithm>
@@ -19,6 +20,22 @@ template <class T> TUTTI_ALWAYS_INLINE void store_up_to(const Pack<T>& pack, T* 
     pack.store(to);
   else
     pack.store_partial(to, count);
+}
+
+/// The same of what elements are computed in.
+template <class S> TUTTI_ALWAYS_INLINE Pack<ComputedIn<S>> load_wide_up_to(const S* from, std::int64_t count) {
+  using T = ComputedIn<S>;
+  if constexpr (std::is_same_v<S, T>) {
+    return load_up_to(from, count);
+  } else {
+    Pack<T> pack;
+    for (std::size_t i = 0; i < kPackVectors; ++i) {
+      const auto first = static_cast<std::int64_t>(i) * kNativeLanes<T>;
+      pack.part[i] = first + kNativeLanes<T> <= count ? load_wide(from + first)
+                                                      : load_wide_first(from + std::min(first, count), count - first);
+    }
+    return pack;
+  }
 }
 
 /// Calls `f(position, count)` for packs that cover [begin, end).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/packs/widened_runs.h>
 
+#include <tutti/backend/cpu/packs/wide_lanes.h>
+
 #include <algorithm>
 
 namespace tutti {
@@ -19,15 +21,14 @@ template <class T> void run_chunks(DType output, const ElementRun& run, Function
     for (std::size_t i = 0; i < ElementRun::kInputs && run.input[i] != nullptr; ++i) {
       const T* from = run.from<T>(i) + (run.repeated[i] ? 0 : begin);
       const std::int64_t count = run.repeated[i] ? 1 : wide.count;
-      for (std::int64_t j = 0; j < count; ++j) inputs[i][j] = static_cast<Wide>(from[j]);
+      widen(from, inputs[i], count);
       wide.input[i] = reinterpret_cast<const std::byte*>(inputs[i]);
     }
     wide.output = narrows ? reinterpret_cast<std::byte*>(results)
                           : run.output + begin * static_cast<std::int64_t>(size_of(output));
     kernel(wide);
     if (!narrows) continue;
-    T* to = run.to<T>() + begin;
-    for (std::int64_t j = 0; j < wide.count; ++j) to[j] = static_cast<T>(results[j]);
+    narrow(results, run.to<T>() + begin, wide.count);
   }
 }
 

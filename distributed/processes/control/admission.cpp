@@ -33,6 +33,8 @@ template <class T> const T& text(const T& value) { return value; }
 std::string level_remedy(const std::string& level, const std::string& other) {
   const std::string& lower = std::min(level, other);
   if (!lower.starts_with("x86-64") || !std::max(level, other).starts_with("x86-64")) return {};
+  if (lower.starts_with("x86-64-v4"))
+    return "; TUTTI_CPU_BF16=0 in the environment of all processes has them compute bf16 in f32";
   return fmt::format(
       "; where libtutti.so is installed for several levels, GLIBC_TUNABLES=glibc.cpu.hwcaps={} in the environment "
       "of all processes lets them compute with {} at most",

@@ -2,6 +2,7 @@
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
+#include <tutti/tests/backend/cpu/matrices.h>
 
 #include <doctest/doctest.h>
 
@@ -17,66 +18,17 @@
 namespace tutti {
 namespace {
 
-struct Size {
-  std::int64_t m;
-  std::int64_t n;
-  std::int64_t k;
-};
-
-/// A matrix of small whole numbers, whose sums are exact, in memory that ends with it and has gaps between its rows.
-template <class T> class Matrix {
- public:
-  Matrix(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t gap, T outside)
-      : rows_(rows), columns_(columns), transposed_(transposed), leading_((transposed ? rows : columns) + gap) {
-    static std::mt19937 engine(3);
-    const std::int64_t lines = transposed ? columns : rows;
-    data_.assign(static_cast<std::size_t>(lines == 0 ? 0 : (lines - 1) * leading_ + leading_ - gap), outside);
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) at(i, j) = static_cast<T>(static_cast<int>(engine() % 7U) - 3);
-  }
-  T& at(std::int64_t i, std::int64_t j) {
-    return data_[static_cast<std::size_t>(transposed_ ? j * leading_ + i : i * leading_ + j)];
-  }
-  MatrixView<T> view() const { return {data_.data(), leading_, transposed_}; }
-  std::vector<T>& data() { return data_; }
-  std::int64_t leading() const { return leading_; }
-
- private:
-  std::int64_t rows_;
-  std::int64_t columns_;
-  bool transposed_;
-  std::int64_t leading_;
-  std::vector<T> data_;
-};
-
-template <class T> void check_product(const Size& size, bool a_transposed, bool b_transposed, std::int64_t gap) {
-  const T outside = std::numeric_limits<T>::quiet_NaN();
-  Matrix<T> a(size.m, size.k, a_transposed, gap, outside);
-  Matrix<T> b(size.k, size.n, b_transposed, gap, outside);
+template <class S> void check_product(const Size& size, bool a_transposed, bool b_transposed, std::int64_t gap) {
+  using T = ComputedIn<S>;
+  const S outside(std::numeric_limits<T>::quiet_NaN());
+  Matrix<S> a(size.m, size.k, a_transposed, gap, outside);
+  Matrix<S> b(size.k, size.n, b_transposed, gap, outside);
   for (const bool accumulate : {false, true}) {
     Matrix<T> c(size.m, size.n, false, gap, T(77));
-    std::vector<T> expected = c.data();
-    for (std::int64_t i = 0; i < size.m; ++i)
-      for (std::int64_t j = 0; j < size.n; ++j) {
-        T sum = accumulate ? c.at(i, j) : T(0);
-        for (std::int64_t step = 0; step < size.k; ++step) sum += a.at(i, step) * b.at(step, j);
-        expected[static_cast<std::size_t>(i * c.leading() + j)] = sum;
-      }
-    gemm<T>(size.m, size.n, size.k, a.view(), b.view(), c.data().data(), c.leading(), accumulate);
+    const std::vector<T> expected = plain_product(size, a, b, c, accumulate);
+    gemm<S>(size.m, size.n, size.k, a.view(), b.view(), c.data().data(), c.leading(), accumulate);
     CHECK(c.data() == expected);
   }
-}
-
-/// Sizes around those of tiles, panels, strips and blocks, of vectors of 2 to 16 lanes.
-std::vector<Size> sizes() {
-  std::vector<Size> found;
-  for (const std::int64_t m : {0, 1, 2, 3, 4, 5, 13, 97})
-    for (const std::int64_t n : {0, 1, 7, 24, 33, 65})
-      for (const std::int64_t k : {0, 1, 5, 33}) found.push_back({m, n, k});
-  for (const Size& large :
-       {Size{5, 1540, 3}, Size{1, 1100, 257}, Size{4, 530, 300}, Size{7, 9, 513}, Size{200, 1, 600}, Size{98, 70, 258}})
-    found.push_back(large);
-  return found;
 }
 
 template <class T> void check_all_sizes() {
@@ -101,9 +53,9 @@ std::vector<float> noise(std::int64_t count) {
   return values;
 }
 
-TEST_CASE("gemm: products of all sizes and ways to lie in memory, f32") { check_all_sizes<float>(); }
-
-TEST_CASE("gemm: products of all sizes and ways to lie in memory, f64") { check_all_sizes<double>(); }
+TEST_CASE_TEMPLATE("gemm: products of all sizes and ways to lie in memory", S, float, double, BFloat16, Float16) {
+  check_all_sizes<S>();
+}
 
 TEST_CASE("gemm: of more than four rows an element has the same bits whatever else there is, and however it lies") {
   constexpr std::int64_t kRows = 101;
@@ -140,6 +92,30 @@ TEST_CASE("gemm: of more than four rows an element has the same bits whatever el
                                   &whole[static_cast<std::size_t>((row + i) * kColumns + column)],
                                   static_cast<std::size_t>(columns) * sizeof(float)) == 0);
             }
+}
+
+TEST_CASE_TEMPLATE("gemm: an operand that is written in parts gives the bits of one that lies as a matrix", S, float,
+                   double, BFloat16, Float16) {
+  using T = ComputedIn<S>;
+  for (const Size& size : {Size{1, 40, 300}, Size{3, 9, 64}, Size{4, 77, 515}, Size{5, 33, 257}, Size{98, 1600, 70}}) {
+    const auto rounded = [](std::int64_t count) {
+      std::vector<S> values;
+      for (const float value : noise(count)) values.push_back(S(value));
+      return values;
+    };
+    const std::vector<S> a = rounded(size.m * size.k);
+    const std::vector<S> b = rounded(size.k * size.n);
+    std::vector<T> expected(static_cast<std::size_t>(size.m * size.n));
+    std::vector<T> found = expected;
+    gemm<S>(size.m, size.n, size.k, {a.data(), size.k}, {b.data(), size.n}, expected.data(), size.n);
+    const auto pack = [&](const StripPart& part, T* to) {
+      for (std::int64_t i = 0; i < part.steps; ++i)
+        for (std::int64_t j = 0; j < part.columns; ++j)
+          to[i * part.width + j] = b[static_cast<std::size_t>((part.step + i) * size.n + part.column + j)];
+    };
+    gemm_by_parts<S>(size.m, size.n, size.k, {a.data(), size.k}, pack, found.data(), size.n);
+    CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)) == 0);
+  }
 }
 
 TEST_CASE("gemm: NaN and infinity stay in their row and column") {

@@ -107,6 +107,35 @@ TEST_CASE_TEMPLATE("attention: as other kernels make it, of all lengths, masks a
   }
 }
 
+TEST_CASE_TEMPLATE("attention: of 16 bits it is that of f32, rounded once", S, BFloat16, Float16) {
+  const auto narrow = [](const Array& x) { return x.cast(dtype_of<S>); };
+  const auto wide = [](const Array& x) { return x.cast(DType::f32); };
+  const Array mask = spread<float>({1, 70}, 9);
+  const Array query = narrow(of_heads<float>({2, 3, 97, 20}, 1));
+  for (const std::int64_t heads : {3, 1})  // of keys: shared ones get sums of gradients
+    for (const bool causal : {false, true})
+      for (const int threads : {1, 3, 8}) {
+        CAPTURE(heads);
+        CAPTURE(causal);
+        set_cpu_threads(cpu(), threads);
+        const AttentionScores scores{0.4, causal, 32};
+        const AttentionOperands operands{query, narrow(of_heads<float>({2, heads, 70, 20}, 2)),
+                                         narrow(spread<float>({2, heads, 70, 33}, 3)), narrow(mask)};
+        const AttentionOperands same{wide(query), wide(operands.key), wide(operands.value), wide(operands.mask)};
+        const Array dy = narrow(spread<float>({2, 3, 97, 33}, 4));
+        const AttentionRun run = attention(scores, operands);
+        const AttentionRun expected = attention(scores, same);
+        CHECK(run.output.to_vector<S>() == narrow(expected.output).template to_vector<S>());
+        CHECK(run.log_sum.to_vector<float>() == expected.log_sum.to_vector<float>());
+        const AttentionOperands found = attention_gradient(scores, operands, run, dy);
+        const AttentionOperands wanted = attention_gradient(scores, same, {wide(run.output), run.log_sum}, wide(dy));
+        CHECK(found.query.to_vector<S>() == narrow(wanted.query).template to_vector<S>());
+        CHECK(found.key.to_vector<S>() == narrow(wanted.key).template to_vector<S>());
+        CHECK(found.value.to_vector<S>() == narrow(wanted.value).template to_vector<S>());
+      }
+  set_cpu_threads(cpu(), 1);
+}
+
 TEST_CASE("attention: the result lies as the query does, in a projection's order of axes") {
   const Array query = of_heads<float>({2, 3, 9, 4}, 1);
   const Array key = of_heads<float>({2, 3, 9, 4}, 2);

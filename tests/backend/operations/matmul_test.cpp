@@ -131,6 +131,31 @@ TEST_CASE_TEMPLATE("linear is product, bias and activation one after the other, 
   }
 }
 
+TEST_CASE_TEMPLATE("linear of 16 bits is that of f32, rounded once", S, BFloat16, Float16) {
+  // Quarters, whose sums are exact in whatever order.
+  const auto quarters = [](const Shape& shape) {
+    std::vector<S> values;
+    for (const float value : random_matrix<float>(shape).to_vector<float>())
+      values.push_back(S(std::round(8 * value) / 4));
+    return Array::from(values, shape, test_device());
+  };
+  const auto wide = [](const Array& x) { return x.defined() ? x.cast(DType::f32) : x; };
+  for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {64, 101, 33}, {530, 300, 600}}) {
+    const Array x = quarters({m, k});
+    const Array bias = quarters({2 * n}).slice(0, 0, 2 * n, 2);
+    for (const int threads : {1, 3})
+      for (const Array& weight : {quarters({n, k}), quarters({k, n}).transpose()})
+        for (const Array& added : {bias, Array()})
+          for (const auto activation : {LinearActivation::none, LinearActivation::relu, LinearActivation::gelu}) {
+            set_cpu_threads(cpu(), threads);
+            const Array found = linear(x, weight, added, activation);
+            set_cpu_threads(cpu(), 1);
+            const Array expected = linear(wide(x), wide(weight), wide(added), activation).cast(dtype_of<S>);
+            CHECK(found.to_vector<S>() == expected.to_vector<S>());
+          }
+  }
+}
+
 TEST_CASE("linear: no rows, no features, and NaN") {
   const auto zeros = [](const Shape& shape) { return Array::zeros(shape, DType::f64, test_device()); };
   CHECK(linear(zeros({0, 3}), zeros({2, 3}), zeros({2}), LinearActivation::relu).shape() == Shape{0, 2});

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/linear_algebra/gemm_blocks.h>
+#include <tutti/backend/cpu/linear_algebra/pair_dots.h>
+#include <tutti/tests/backend/cpu/matrices.h>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+/// Sums of pairs, on processors that have no instruction for them too, and the instruction where there is one.
+using Arithmetics = std::tuple<PairDots<ComputedDot>, PairDots<ProcessorDot>>;
+
+template <class Arithmetic> bool runs_here() {
+  const bool runs = std::is_same_v<Arithmetic, PairDots<ComputedDot>> || ProcessorDot::is_there();
+  if (!runs) MESSAGE("not run: this processor, or the level, has no instruction for pairs of bf16");
+  return runs;
+}
+
+const BFloat16 kOutside(std::numeric_limits<float>::quiet_NaN());
+
+TEST_CASE_TEMPLATE_DEFINE("pairs: products of all sizes and ways to lie in memory", Arithmetic, of_all_sizes) {
+  if (!runs_here<Arithmetic>()) return;
+  for (const Size& size : sizes())
+    for (const bool a_transposed : {false, true})
+      for (const bool b_transposed : {false, true})
+        for (const std::int64_t gap : {0, 19}) {
+          if (size.m * size.n * size.k == 0) continue;
+          CAPTURE(size.m);
+          CAPTURE(size.n);
+          CAPTURE(size.k);
+          CAPTURE(a_transposed);
+          CAPTURE(b_transposed);
+          Matrix<BFloat16> a(size.m, size.k, a_transposed, gap, kOutside);
+          Matrix<BFloat16> b(size.k, size.n, b_transposed, gap, kOutside);
+          Matrix<float> c(size.m, size.n, false, gap, 77);
+          const std::vector<float> expected = plain_product(size, a, b, c, true);
+          gemm_blocks::multiply_matrix<Arithmetic>(size.m, size.n, size.k, a.view(), b.view(), c.data().data(),
+                                                   c.leading(), true);
+          CHECK(c.data() == expected);
+        }
+}
+TEST_CASE_TEMPLATE_APPLY(of_all_sizes, Arithmetics);
+
+TEST_CASE_TEMPLATE_DEFINE("pairs: an operand that is written in parts", Arithmetic, by_parts) {
+  if (!runs_here<Arithmetic>()) return;
+  for (const Size& size : {Size{13, 40, 7}, Size{97, 33, 515}, Size{6, 1600, 258}}) {
+    Matrix<BFloat16> a(size.m, size.k, false, 3, kOutside);
+    Matrix<BFloat16> b(size.k, size.n, false, 0, kOutside);
+    Matrix<float> c(size.m, size.n, false, 1, 77);
+    const std::vector<float> expected = plain_product(size, a, b, c, false);
+    const auto pack = [&](const StripPart& part, float* to) {
+      std::fill_n(to, part.steps * part.width, static_cast<float>(kOutside));
+      for (std::int64_t i = 0; i < part.steps; ++i)
+        for (std::int64_t j = 0; j < part.columns; ++j) to[i * part.width + j] = b.at(part.step + i, part.column + j);
+    };
+    gemm_blocks::multiply_parts<Arithmetic, BFloat16>(size.m, size.n, size.k, a.view(), pack, c.data().data(),
+                                                      c.leading(), false);
+    CHECK(c.data() == expected);
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(by_parts, Arithmetics);
+
+TEST_CASE_TEMPLATE_DEFINE("pairs: sums are as good as those of f32", Arithmetic, are_close) {
+  if (!runs_here<Arithmetic>()) return;
+  constexpr std::int64_t kSize = 61;
+  constexpr std::int64_t kSteps = 777;
+  std::mt19937 engine(5);
+  std::vector<BFloat16> a(kSize * kSteps);
+  std::vector<BFloat16> b(kSteps * kSize);
+  for (std::vector<BFloat16>* each : {&a, &b})
+    for (BFloat16& value : *each) value = BFloat16(static_cast<float>(engine()) * 0x1p-32F - 0.5F);
+  std::vector<float> c(kSize * kSize);
+  gemm_blocks::multiply_matrix<Arithmetic, BFloat16>(kSize, kSize, kSteps, {a.data(), kSteps}, {b.data(), kSize},
+                                                     c.data(), kSize, false);
+  double worst = 0;
+  for (std::int64_t i = 0; i < kSize; ++i)
+    for (std::int64_t j = 0; j < kSize; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < kSteps; ++k)
+        sum += static_cast<double>(a[static_cast<std::size_t>(i * kSteps + k)]) *
+               static_cast<double>(b[static_cast<std::size_t>(k * kSize + j)]);
+      worst = std::max(worst, std::abs(sum - static_cast<double>(c[static_cast<std::size_t>(i * kSize + j)])));
+    }
+  CHECK(worst < 1e-5);
+}
+TEST_CASE_TEMPLATE_APPLY(are_close, Arithmetics);
+
+}  // namespace
+}  // namespace tutti
