@@ -38,12 +38,14 @@ class ProgramError(Exception):
 class Rank:
     """A process in a session of its own, which ends when we do. It writes to files: a pipe that is full would stop it."""
 
-    def __init__(self, program, variables, opened):
+    def __init__(self, program, variables, opened, mask):
+        """`mask`: signals that the process holds, in place of ours."""
         self.output, self.errors = (opened.enter_context(tempfile.TemporaryFile("w+", errors="replace")) for _ in range(2))
         self.process = subprocess.Popen(
             program.command, stdout=self.output, stderr=self.errors, start_new_session=True,
             env=os.environ | program.environment | variables,
-            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
+            preexec_fn=lambda: (LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+                                signal.pthread_sigmask(signal.SIG_SETMASK, mask)))
 
 
 def said(file):
@@ -92,17 +94,26 @@ def wait_for(ranks, seconds):
     return None
 
 
+@contextlib.contextmanager
+def signals_held():
+    """Has signals to us wait meanwhile. Gives the mask of before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def end(ranks):
     """Ends those that still run, and the children that any has left. Signals to us wait meanwhile."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    for number, grace in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
-        for rank in ranks:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(rank.process.pid, number)
-        for rank in ranks:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                rank.process.wait(grace)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with signals_held():
+        for number, grace in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
+            for rank in ranks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(rank.process.pid, number)
+            for rank in ranks:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    rank.process.wait(grace)
 
 
 def output_of(program):
@@ -111,7 +122,8 @@ def output_of(program):
     with contextlib.ExitStack() as opened:
         try:
             for variables in variables_of_ranks(program.ranks) if program.ranks > 1 else [{}]:
-                ranks.append(Rank(program, variables, opened))
+                with signals_held() as mask:  # else one could run that is in no list yet
+                    ranks.append(Rank(program, variables, opened, mask))
             problem = wait_for(ranks, program.seconds)
         except OSError as error:
             raise ProgramError(error) from error
