@@ -4,6 +4,7 @@
 what ./dev check leaves out where CI's time runs out."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -42,7 +43,9 @@ class Answers(unittest.TestCase):
         self.expect(["--device cpu|cuda|both"], "test", "--help")
         self.expect(["--full"], "check", "-h")
         self.expect(["--rehearse"], "gpu", "--help")
-        self.expect(["./dev profile", "--shapes"], "profile", "--help")
+        models = re.findall(r'Workload k\w+\{\s*"(\w+)"', (ROOT / "benches/models.h").read_text())
+        self.assertGreaterEqual(len(models), 9)
+        self.expect(["./dev profile", "--shapes", *models], "profile", "--help")
         self.expect(["--list", "OLD NEW", "--peers"], "bench", "--help")
         self.expect(["./dev bench --peers", "--rounds"], "bench", "--peers", "--help")
 

@@ -134,8 +134,8 @@ std::string profile_table(const std::vector<ProfiledRun>& runs, const ProfileTab
   std::vector<std::pair<std::string, Sums>> sorted(rows.begin(), rows.end());
   std::ranges::stable_sort(sorted, std::ranges::greater(), [](const auto& row) { return row.second.seconds; });
   const bool by_operation = options.rows == ProfileRows::operations;
-  std::vector<Line> lines{
-      {by_operation ? "operation" : "kernel", "calls", all.unit().name, "share", "GFLOP/s", "GB/s", "limit"}};
+  std::vector<Line> lines{{by_operation ? "operation" : "kernel", by_operation ? "kernels" : "calls", all.unit().name,
+                           "share", "GFLOP/s", "GB/s", "limit"}};
   for (const auto& [name, sums] : sorted) lines.push_back(line_of(name, sums, all));
   Line between = line_of("between kernels", {.seconds = all.seconds - kernels.seconds}, all);
   between[1].clear();

@@ -76,13 +76,13 @@ def options_of(parser):
     parser.add_argument("--torch", default="python3", help=argparse.SUPPRESS)  # a Python that can import torch
     parser.add_argument("--groups", action="store_true", help=argparse.SUPPRESS)  # of tools/setup.sh: only prints them
     parser.add_argument("--only", choices=list(PARTS), help="one part; without it all")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7, help="each of all programs in turn (7)")
     parser.add_argument("--variants", type=regular_expression, default="", metavar="REGEX",
                         help="only the peers' variants that match, and what they measure")
     parser.add_argument("--models", type=regular_expression, default="", metavar="REGEX",
                         help="only these models (parts step and devices)")
-    parser.add_argument("--threads", default="1,2", metavar="LIST", help="for each of these numbers (part step)")
-    parser.add_argument("--types", default="f32,bf16", metavar="LIST", help="for each of these (part step)")
+    parser.add_argument("--threads", default="1,2", metavar="LIST", help="for each of these numbers, with commas between them (part step; 1,2)")
+    parser.add_argument("--types", default="f32,bf16", metavar="LIST", help="for each of these, with commas between them (part step; f32,bf16)")
     parser.add_argument("--output", type=from_caller, default=pathlib.Path("runs/bench"), metavar="FOLDER",
                         help="where peers.md and peers.json go (runs/bench)")
     options = parser.parse_args()
@@ -100,7 +100,8 @@ def options_of(parser):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench --peers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="./dev bench --peers", description=__doc__.splitlines()[0] +
+                                     " Installs what it compares with: Gloo, Open MPI, and PyTorch in build/, about 3 GB.")
     options = options_of(parser)
     comparisons = [found for name, part in PARTS.items() if options.only in (None, name) for found in part(options)]
     for comparison in comparisons:

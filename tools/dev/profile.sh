@@ -5,9 +5,10 @@
 # Builds benches/profile_model for this machine and runs it: a table of kernels with calls and milliseconds a step, their
 # rates, and how near they are to what this machine can do, measured in the same run (docs/profiling.md).
 #
-#   MODEL             one of benches/models.h, mlp_784_512_512_10 if none is named; an unknown one is told which there are
+#   MODEL             mlp_784_512_512_10 if none is named, mlp_4x8_10, mlp_784_4x1024_10, digits_cnn, cnn_1_32_64, gpt_4x128,
+#                     gpt_6x384, lstm_2x256, resnet_18 (benches/models.h)
 #   --steps N         steps that are profiled (20)
-#   --threads N       threads of the CPU device (1)
+#   --threads N       threads of the CPU device (1), whatever TUTTI_CPU_THREADS says
 #   --type f32|bf16   bf16: forward and loss under Autocast
 #   --shapes          a row for each kernel and shapes
 #   --operations      a row for each operation on tensors, and its gradient

@@ -24,13 +24,13 @@ template <class Instruction> struct PairDots {
   }
 };
 
-/// The sum of two products in f32 operations, for processors that have no instruction for it.
+/// The sum of two products in f32 operations, in the instruction's order, for processors that have none.
 struct ComputedDot {
   TUTTI_ALWAYS_INLINE static Native<float> add(const Native<std::int32_t>& a, const Native<std::int32_t>& b,
                                                const Native<float>& sum) {
     constexpr std::int32_t kUpper = -0x10000;
-    const Native<float> of_lower = native_fma((Native<float>)(a << 16), (Native<float>)(b << 16), sum);
-    return native_fma((Native<float>)(a & kUpper), (Native<float>)(b & kUpper), of_lower);
+    const Native<float> of_upper = native_fma((Native<float>)(a & kUpper), (Native<float>)(b & kUpper), sum);
+    return native_fma((Native<float>)(a << 16), (Native<float>)(b << 16), of_upper);
   }
 };
 

@@ -345,12 +345,12 @@ TEST_CASE("profile: rows are of shapes or operations, beside limits" * doctest::
         "limits: 8.0 GFLOP/s in f32 multiply-adds; copies, GB/s: 4.0 (1 MiB)\n");
   CHECK(profile_table(two_steps(), {.rows = ProfileRows::operations}) ==
         "mean of 2 runs\n"
-        "operation         calls     ms    share  GFLOP/s  GB/s  limit\n"
-        "no operation          1  3.000   60.0 %      2.0   0.0\n"
-        "linear                1  1.000   20.0 %      2.0   0.0\n"
-        "linear, backward      1  0.500   10.0 %            2.0\n"
-        "between kernels          0.500   10.0 %\n"
-        "whole                 3  5.000  100.0 %      1.6   0.2\n");
+        "operation         kernels     ms    share  GFLOP/s  GB/s  limit\n"
+        "no operation            1  3.000   60.0 %      2.0   0.0\n"
+        "linear                  1  1.000   20.0 %      2.0   0.0\n"
+        "linear, backward        1  0.500   10.0 %            2.0\n"
+        "between kernels            0.500   10.0 %\n"
+        "whole                   3  5.000  100.0 %      1.6   0.2\n");
 }
 
 TEST_CASE("profile: a trace has a span for each kernel, within its run's") {
