@@ -17,7 +17,7 @@ using Arithmetics = std::tuple<PairDots<ComputedDot>, PairDots<ProcessorDot>>;
 
 template <class Arithmetic> bool runs_here() {
   const bool runs = std::is_same_v<Arithmetic, PairDots<ComputedDot>> || ProcessorDot::is_there();
-  if (!runs) MESSAGE("not run: this processor, or the level, has no instruction for pairs of bf16");
+  if (!runs) MESSAGE("not run: there is no instruction for pairs of bf16 here, or TUTTI_CPU_BF16 is 0");
   return runs;
 }
 
