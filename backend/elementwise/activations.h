@@ -3,6 +3,7 @@
 
 // Activation functions of neural networks.
 
+#include <tutti/backend/elementwise/normal_distribution.h>
 #include <tutti/backend/elementwise/rounding.h>
 
 namespace tutti::elementwise {
@@ -37,13 +38,10 @@ struct Gelu {
   static constexpr auto name = "gelu";
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::inputs;
-  template <class X> TUTTI_HOST_DEVICE X distribution(const X& x) const {
-    return scalar<X>(0.5) * (scalar<X>(1) + erf(scalar<X>(0.70710678118654752) * x));
-  }
-  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * distribution(x); }
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * normal_distribution(x).below; }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    const X density = scalar<X>(0.39894228040143268) * exp(scalar<X>(-0.5) * x * x);
-    return dy * (distribution(x) + x * density);
+    const NormalDistribution<X> normal = normal_distribution(x);
+    return dy * (normal.below + x * normal.density);
   }
 };
 

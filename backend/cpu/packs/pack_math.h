@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Mathematics on packs, found by argument from elementwise operations. f32: within 4 ulp of the exact value wherever
-// that is finite and normal, by polynomials fitted to Chebyshev nodes; f64: the C++ library's, lane by lane.
+// Mathematics on packs, found by argument from elementwise operations. f32: within 4 ulp (6 of normal_distribution) of
+// the exact value wherever that is finite and normal, by polynomials fitted to Chebyshev nodes; f64: the C++ library's,
+// lane by lane.
 
 #include <tutti/backend/cpu/packs/pack.h>
+#include <tutti/backend/elementwise/normal_distribution.h>
 
 #include <limits>
 
@@ -175,6 +177,22 @@ TUTTI_ALWAYS_INLINE Pack<float> erf(const Pack<float>& x) {
                          -0.1041488145F,   -0.6379538299F,   -1.126762475F,    -0.0005042945195F};
   const F large = F(1) - exp_normal(polynomial(select(a > F(4), F(4), a), outer));
   return with_sign(select(a < F(0.9F), small, large), x);
+}
+
+/// The share below x as the density times a polynomial in 1 / (1 + 0.26 |x|), or 1 less that of -x: its relative error
+/// stays small however far x is below 0. Beyond 13.1 the smaller one is 0.
+TUTTI_ALWAYS_INLINE elementwise::NormalDistribution<Pack<float>> normal_distribution(const Pack<float>& x) {
+  using namespace pack_math;
+  const F a = magnitude(x);
+  const F square = a * a;
+  const F rounding = fma(a, a, -square);
+  const F power = exp_normal(F(-0.5F) * square);
+  const F exact = select(a > F(13.1F), F(0), fma(power * F(-0.5F), rounding, power));  // exp(-x^2 / 2)
+  const F t = F(1) / fma(a, F(0.26F), F(1));
+  const float tail[] = {0.030505798F, -0.15283288F, 0.25149887F, -0.15095674F, 0.16095264F,
+                        0.051025871F, 0.10303067F,  0.10301670F, 0.10375906F};
+  const F smaller = exact * (t * polynomial(t, tail));
+  return {select(x > F(0), F(1) - smaller, smaller), exact * F(0.398942280F)};
 }
 
 TUTTI_ALWAYS_INLINE Pack<double> exp(const Pack<double>& x) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every elementwise operation on packs: exact enough, and the same in every lane.
 #include <tutti/backend/cpu/packs/pack_functions.h>
+#include <tutti/backend/elementwise/activations.h>
 
 #include <tutti/testing/devices/elementwise_samples.h>
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -86,6 +89,24 @@ TEST_CASE("exp overflows to infinity and underflows gradually") {
   CHECK(lane(exp(Pack<float>(-100.0F)), 0) == doctest::Approx(std::exp(-100.0)).epsilon(0.05));
   CHECK(lane(exp(Pack<float>(-110.0F)), 0) == 0.0F);
   CHECK(lane(log(Pack<float>(1e-40F)), 0) == doctest::Approx(std::log(1e-40)).epsilon(1e-4));
+}
+
+TEST_CASE("the normal distribution is within 6 ulp, however far below 0, as is gelu") {
+  for (float x = -12.5F; x < 12.5F; x += 0.0137F) {
+    CAPTURE(x);
+    const double below = 0.5 * std::erfc(-static_cast<double>(x) / std::numbers::sqrt2);
+    const double density = std::exp(-0.5 * static_cast<double>(x) * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    const elementwise::NormalDistribution<Pack<float>> found = normal_distribution(Pack<float>(x));
+    CHECK(std::abs(lane(found.below, 0) - below) <= 6 * ulp_f32(below));
+    CHECK(std::abs(lane(found.density, 0) - density) <= 6 * ulp_f32(density));
+    CHECK(std::abs(lane(elementwise::Gelu{}.value(Pack<float>(x)), 0) - x * below) <= 6 * ulp_f32(x * below));
+    const double gradient = below + x * density;
+    CHECK(std::abs(lane(elementwise::Gelu{}.gradient(Pack<float>(x), Pack<float>(1)), 0) - gradient) <=
+          6 * ulp_f32(std::max(below, std::abs(x * density))));
+  }
+  CHECK(lane(normal_distribution(Pack<float>(-14)).below, 0) == 0.0F);
+  CHECK(lane(elementwise::Gelu{}.value(Pack<float>(-1e30F)), 0) == 0.0F);
+  CHECK(lane(elementwise::Gelu{}.value(Pack<float>(1e30F)), 0) == 1e30F);
 }
 
 TEST_CASE_TEMPLATE("a value does not depend on its lane", T, float, double) {
