@@ -29,7 +29,7 @@ class Autocast {
   Tensor as_narrow(const Tensor&);
 
   DType narrow_;
-  std::unique_ptr<CastLeaves> cast_;  // made when it is needed
+  std::shared_ptr<CastLeaves> cast_;  // made when it is needed
   Autocast* outer_;
 };
 

@@ -6,6 +6,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/autodiff/tensor/hooks.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <array>
 #include <cstdint>
@@ -116,7 +117,7 @@ class Node {
   std::uint64_t sequence_;
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
-  std::vector<std::shared_ptr<Node>> more_;
+  CachedVector<std::shared_ptr<Node>> more_;
   std::shared_ptr<HookList<GradientHook>> hooks_;  // null: none ever
   std::shared_ptr<const Site> site_;
   Mark mark_;
@@ -196,7 +197,7 @@ Tensor record(std::string_view name, Array value, std::span<const Tensor> inputs
   if (detects_anomalies()) detail::inspect_result(name, value, inputs);
   if (!records(inputs)) return Tensor(std::move(value));
   using Gradient = decltype(make_gradient());
-  return Tensor::from_node(std::move(value), std::make_shared<RecordedNode<Gradient>>(name, inputs, make_gradient()));
+  return Tensor::from_node(std::move(value), make_cached<RecordedNode<Gradient>>(name, inputs, make_gradient()));
 }
 
 }  // namespace tutti

@@ -83,7 +83,7 @@ class RecurrentNetwork
 
  private:
   RecurrentState check_initial(const Tensor& x, const RecurrentState&) const;
-  RecurrentOutput run_layers(Tensor x, const RecurrentState& initial, const std::vector<std::int64_t>& counts) const;
+  RecurrentOutput run_layers(Tensor x, const RecurrentState& initial, const CachedVector<std::int64_t>& counts) const;
 
   const RecurrentKind* kind_;
   std::int64_t in_;

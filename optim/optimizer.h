@@ -114,7 +114,7 @@ class Optimizer {
   void prepare(std::size_t position);
   SparseGradient usable_rows(std::size_t position);
   Update usable_update(std::size_t position);
-  void apply(std::vector<Update>);
+  void apply(std::span<Update>);
   void update_widely(std::span<Update>);
   void apply(std::size_t position, const SparseGradient&);
 

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/raise.h>
 
 #include <algorithm>
@@ -121,7 +122,9 @@ class CastLeaves {
     enough_ = 2 * entries_.size() + 1;
   }
 
-  std::unordered_map<const Node*, Entry> entries_;
+  using Entries = std::unordered_map<const Node*, Entry, std::hash<const Node*>, std::equal_to<>,
+                                     ThreadCacheAllocator<std::pair<const Node* const, Entry>>>;
+  Entries entries_;
   std::size_t enough_ = 1;
 };
 
@@ -136,7 +139,7 @@ Autocast::~Autocast() { innermost_autocast = outer_; }
 // A checkpoint's function casts its leaves itself, each time it runs.
 Tensor Autocast::as_narrow(const Tensor& x) {
   if (!x.is_leaf() || !x.requires_grad() || !grad_enabled() || InputTrace::active()) return cast(x, narrow_);
-  if (!cast_) cast_ = std::make_unique<CastLeaves>();
+  if (!cast_) cast_ = make_cached<CastLeaves>();
   return cast_->find_or_cast(x, narrow_);
 }
 

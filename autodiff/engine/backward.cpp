@@ -12,6 +12,7 @@
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -93,16 +94,15 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     if (options.record != nullptr) options.record->begun_after = active_capture()->tape().size();
     accumulation.begin(root.device(), run.leaves());
     if (scope != nullptr) scope->failed_midway_ = true;  // until it has ended
-    run.execute(
-        [&](Node& node, Tensor gradient) {
-          auto& leaf = static_cast<LeafNode&>(node);
-          const bool unknown_reads = run.unknown_reads() > 0;
-          if (leaf.slot.sparse)
-            accumulation.accumulate(leaf, run.take_rows(leaf), weight, unknown_reads);
-          else
-            accumulation.accumulate(leaf, std::move(gradient), weight, unknown_reads);
-        },
-        !options.retain_graph);
+    const auto complete = [&](Node& node, Tensor gradient) {
+      auto& leaf = static_cast<LeafNode&>(node);
+      const bool unknown_reads = run.unknown_reads() > 0;
+      if (leaf.slot.sparse)
+        accumulation.accumulate(leaf, run.take_rows(leaf), weight, unknown_reads);
+      else
+        accumulation.accumulate(leaf, std::move(gradient), weight, unknown_reads);
+    };
+    run.execute(std::cref(complete), !options.retain_graph);  // a reference is held without memory of its own
     accumulation.end();
   } catch (...) {
     accumulation.failed();
@@ -150,7 +150,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   const Autocast as_forward_ran(DType::f32);
   if (!options.gradients.empty() && options.gradients.size() != outputs.size())
     raise<AutodiffError>("[grad] {} gradients for {} outputs", options.gradients.size(), outputs.size());
-  std::vector<BackwardRun::Root> roots;
+  CachedVector<BackwardRun::Root> roots;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check_root(outputs[i], "grad");
     const Tensor given = options.gradients.empty() ? Tensor() : options.gradients[i];

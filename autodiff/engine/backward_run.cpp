@@ -31,7 +31,7 @@ Tensor add_gradients(Tensor sum, const Tensor& gradient) {
 
 }  // namespace
 
-BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into into)
+BackwardRun::BackwardRun(CachedVector<Root> roots, const Targets& targets, Into into)
     : run_(next_run()), into_(into), roots_(std::move(roots)) {
   if (into == Into::boundary) boundary_.insert(targets.begin(), targets.end());
   for (const Root& root : roots_) traverse(root.node.get());
@@ -67,7 +67,7 @@ void BackwardRun::traverse(Node* root) {
     std::size_t next = 0;
   };
   constexpr std::uint32_t kOpen = ~std::uint32_t{0};
-  std::vector<Frame> stack;
+  CachedVector<Frame> stack;
   const auto open = [&](Node* node) {
     const bool ends = !boundary_.empty() && boundary_.contains(node);
     stack.push_back({node, std::exchange(node->mark_, {run_, kOpen}), ends ? node->input_count() : 0});
@@ -86,8 +86,8 @@ void BackwardRun::traverse(Node* root) {
   }
 }
 
-std::vector<BackwardRun::Leaf> BackwardRun::leaves() const {
-  std::vector<Leaf> leaves;
+CachedVector<BackwardRun::Leaf> BackwardRun::leaves() const {
+  CachedVector<Leaf> leaves;
   for (const Visit& visit : visits_)
     if (visit.needed && visit.node->is_leaf()) leaves.push_back({static_cast<LeafNode*>(visit.node), visit.expected});
   return leaves;
@@ -185,7 +185,7 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
 // A node with several contributions has no use for it: only their sum ends there.
 Array BackwardRun::destination_of(const Node* node) {
   if (into_ != Into::slots) return {};
-  std::vector<const Node*> views;  // the last made first
+  CachedVector<const Node*> views;  // the last made first
   const auto is_open = [&] {
     const Visit* visit = visit_of(node);
     return visit != nullptr && visit->expected == 1 && !visit->hooked;
@@ -199,12 +199,12 @@ Array BackwardRun::destination_of(const Node* node) {
 }
 
 void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& complete) {
-  constexpr std::size_t kInline = 4;
+  constexpr std::size_t kInline = 8;
   const detail::GradientScope scope(visit.node->called_);
   const std::size_t count = visit.node->input_count();
   Tensor inline_gradients[kInline];
   bool inline_wanted[kInline] = {};
-  std::vector<Tensor> more_gradients(count > kInline ? count : 0);
+  CachedVector<Tensor> more_gradients(count > kInline ? count : 0);
   const std::unique_ptr<bool[]> more_wanted(count > kInline ? new bool[count]{} : nullptr);
   const std::span<Tensor> gradients(count > kInline ? more_gradients.data() : inline_gradients, count);
   const std::span<bool> wanted(count > kInline ? more_wanted.get() : inline_wanted, count);

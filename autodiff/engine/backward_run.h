@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/node.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <cstdint>
 #include <functional>
@@ -22,13 +23,13 @@ class BackwardRun {
     Tensor gradient;  ///< undefined: null
   };
   /// Only nodes on a path to one of these run; empty: all.
-  using Targets = std::vector<const Node*>;
+  using Targets = CachedVector<const Node*>;
 
   /// The place where the leaves' gradients end: in their slots, or with who asked for them (targets); boundary: as
   /// targets, and what lies beyond the targets is not visited.
   enum class Into : std::uint8_t { slots, targets, boundary };
 
-  BackwardRun(std::vector<Root> roots, const Targets& targets, Into);
+  BackwardRun(CachedVector<Root> roots, const Targets& targets, Into);
   ~BackwardRun();
   BackwardRun(const BackwardRun&) = delete;
   BackwardRun& operator=(const BackwardRun&) = delete;
@@ -37,7 +38,7 @@ class BackwardRun {
     LeafNode* node;
     std::uint32_t contributions;
   };
-  std::vector<Leaf> leaves() const;  ///< leaves that will receive a gradient, in order of discovery
+  CachedVector<Leaf> leaves() const;  ///< leaves that will receive a gradient, in order of discovery
 
   /// Throws AutodiffError naming the first operation whose saved values were released by an earlier run.
   void check_saved() const;
@@ -90,11 +91,11 @@ class BackwardRun {
 
   std::uint64_t run_;
   Into into_;
-  std::vector<Root> roots_;
+  CachedVector<Root> roots_;
   std::unordered_set<const Node*> boundary_;
-  std::vector<Visit> visits_;
+  CachedVector<Visit> visits_;
   std::uint32_t unknown_reads_ = 0;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)
+  CachedVector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)
 };
 
 }  // namespace tutti

@@ -15,7 +15,7 @@ std::uint64_t next_sequence() {
 }
 
 // References that wait to be dropped.
-constinit thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
+constinit thread_local CachedVector<std::shared_ptr<Node>>* condemned = nullptr;
 
 /// The outermost on a thread owns the list, and empties it in a loop.
 class Turn {
@@ -35,7 +35,7 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  std::vector<std::shared_ptr<Node>> own_;
+  CachedVector<std::shared_ptr<Node>> own_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/raise.h>
@@ -17,15 +18,15 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
   const OperationScope scope("concatenate", tensors);
   DType dtype = DType::boolean;
   for (const Tensor& tensor : tensors) dtype = promote(dtype, tensor.dtype());
-  std::vector<Tensor> inputs;
-  std::vector<Array> arrays;
+  CachedVector<Tensor> inputs;
+  CachedVector<Array> arrays;
   for (const Tensor& tensor : tensors) {
     inputs.push_back(cast(tensor, dtype));
     arrays.push_back(inputs.back().array());
   }
   Array value = concatenate(arrays, axis);  // which checks the axis
   return record("concatenate", std::move(value), inputs, [&] {
-    std::vector<std::int64_t> lengths;
+    CachedVector<std::int64_t> lengths;
     for (const Array& array : arrays) lengths.push_back(array.length(axis));
     return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
       std::int64_t begin = 0;
@@ -39,7 +40,7 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
   const OperationScope scope("stack", tensors);
   if (tensors.empty()) raise<ShapeError>("[stack] there are no tensors");
   const std::int64_t place = normalize_new_axis("stack", axis, tensors.front().shape());
-  std::vector<Tensor> parts;
+  CachedVector<Tensor> parts;
   for (const Tensor& tensor : tensors) {
     if (tensor.shape() != tensors.front().shape())
       raise<ShapeError>("[stack] shapes {} and {} differ", to_string(tensors.front().shape()),

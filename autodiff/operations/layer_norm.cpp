@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations/normalization.h>
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/raise.h>
@@ -87,7 +88,7 @@ struct RowGradient {
 Tensor norm_of_rows(std::string_view name, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const RowNorm& norm) {
   // The bias before the weight: gradients are then final in the reverse order of a layer's parameters, as everywhere.
-  std::vector<Tensor> inputs{x};
+  CachedVector<Tensor> inputs{x};
   if (bias.defined()) inputs.push_back(bias);
   if (weight.defined()) inputs.push_back(weight);
   const std::size_t weight_at = weight.defined() ? inputs.size() - 1 : 0;

@@ -52,7 +52,7 @@ State step(RecurrentGates kind, const Tensor& from_input, const Tensor& from_hid
 
 /// Appends parts of x of so many rows each, by halves: the gradient of a slice is as large as what it was cut from, and
 /// so costs time * log(time) here instead of time^2.
-void append_parts(const Tensor& x, std::span<const std::int64_t> counts, std::vector<Tensor>& parts) {
+void append_parts(const Tensor& x, std::span<const std::int64_t> counts, CachedVector<Tensor>& parts) {
   if (counts.size() == 1) {
     parts.push_back(x);
     return;
@@ -68,10 +68,10 @@ State rows_of(const State& state, std::int64_t begin, std::int64_t end) {
   return {rows(state.hidden), rows(state.cell)};
 }
 
-State joined(const std::vector<State>& parts) {
+State joined(const CachedVector<State>& parts) {
   if (parts.size() == 1) return parts[0];
   const auto all = [&](Tensor State::*member) {
-    std::vector<Tensor> tensors;
+    CachedVector<Tensor> tensors;
     for (const State& part : parts) tensors.push_back(part.*member);
     return tensors[0].defined() ? concatenate(tensors) : Tensor();
   };
@@ -82,12 +82,12 @@ State joined(const std::vector<State>& parts) {
 RecurrentStates composed(const RecurrentSteps& steps, const RecurrentSequence& given) {
   const State initial{given.hidden, given.cell};
   if (steps.counts.empty()) return {gates(given.input_part, given.hidden.length(1), 0), given.hidden, given.cell};
-  std::vector<Tensor> parts;
+  CachedVector<Tensor> parts;
   append_parts(given.input_part, steps.counts, parts);
-  const std::vector<std::int64_t>& counts = steps.counts;
+  const CachedVector<std::int64_t>& counts = steps.counts;
   std::int64_t present = steps.reversed ? counts.back() : counts.front();
   State state = rows_of(initial, 0, present);
-  std::vector<State> ended;
+  CachedVector<State> ended;
   if (!steps.reversed && present < given.hidden.length(0))
     ended.push_back(rows_of(initial, present, given.hidden.length(0)));
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -112,8 +112,8 @@ RecurrentStates composed(const RecurrentSteps& steps, const RecurrentSequence& g
 // --- by kernels
 
 /// The operands in the node's order: the bias before the weight, as everywhere, so that its gradient is final first.
-std::vector<Tensor> in_order(const RecurrentSequence& given) {
-  std::vector<Tensor> inputs{given.input_part, given.hidden};
+CachedVector<Tensor> in_order(const RecurrentSequence& given) {
+  CachedVector<Tensor> inputs{given.input_part, given.hidden};
   if (given.cell.defined()) inputs.push_back(given.cell);
   if (given.hidden_bias.defined()) inputs.push_back(given.hidden_bias);
   inputs.push_back(given.hidden_weight);
@@ -128,7 +128,7 @@ RecurrentOperands arrays_of(const RecurrentSequence& given) {
 
 /// The results as one, as RecurrentRun::output has them.
 Tensor together(const RecurrentStates& states) {
-  std::vector<Tensor> parts{states.outputs, states.hidden};
+  CachedVector<Tensor> parts{states.outputs, states.hidden};
   if (states.cell.defined()) parts.push_back(states.cell);
   return concatenate(parts);
 }
@@ -136,14 +136,14 @@ Tensor together(const RecurrentStates& states) {
 struct RecurrentGradient {
   RecurrentSteps steps;
   RecurrentRun kept;
-  std::vector<SavedTensor> saved;  // of the operands, in their order
+  CachedVector<SavedTensor> saved;  // of the operands, in their order
   bool has_cell;
   bool has_bias;
 
   // Written down again for second derivatives alone: of the operands the weight is all that is read otherwise.
   template <class Restore> void operator()(const Restore& restore, const Tensor& dy, InputGradients& gradients) const {
     if (!grad_enabled()) return run(restore(saved.back()).array(), dy, gradients);
-    std::vector<Tensor> inputs;
+    CachedVector<Tensor> inputs;
     for (const SavedTensor& each : saved) inputs.push_back(restore(each));
     compose(std::move(inputs), dy, gradients);
   }
@@ -152,9 +152,9 @@ struct RecurrentGradient {
   std::size_t weight_at() const { return saved.size() - 1; }
   std::size_t bias_at() const { return saved.size() - 2; }
 
-  void compose(std::vector<Tensor> inputs, const Tensor& dy, InputGradients& gradients) const {
+  void compose(CachedVector<Tensor> inputs, const Tensor& dy, InputGradients& gradients) const {
     // Tensors of their own: an operand may have been made of another one, whose gradient here is not to hold that.
-    std::vector<Tensor> wanted;
+    CachedVector<Tensor> wanted;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (gradients.wanted(i)) wanted.push_back(inputs[i] = reshape(inputs[i], inputs[i].shape()));
     const Tensor joint = together(composed(steps, {.input_part = inputs[0],
@@ -192,7 +192,7 @@ struct RecurrentGradient {
   }
 };
 
-bool has_kernels(const std::vector<Tensor>& inputs) {
+bool has_kernels(const CachedVector<Tensor>& inputs) {
   if (autocasts() || ComposedCalls::active()) return false;
   const DType dtype = inputs.front().dtype();
   if (dtype != DType::f32 && dtype != DType::f64) return false;
@@ -203,12 +203,12 @@ bool has_kernels(const std::vector<Tensor>& inputs) {
 
 RecurrentStates recurrent(const RecurrentSteps& steps, const RecurrentSequence& given) {
   const OperationScope scope(kName, given.input_part);
-  const std::vector<Tensor> inputs = in_order(given);
+  const CachedVector<Tensor> inputs = in_order(given);
   if (!has_kernels(inputs)) return composed(steps, given);
   RecurrentRun run = recurrent_steps(steps, arrays_of(given), records(inputs));
   Array output = std::exchange(run.output, {});
   const Tensor joint = record(kName, std::move(output), inputs, [&] {
-    std::vector<SavedTensor> saved;
+    CachedVector<SavedTensor> saved;
     for (std::size_t i = 0; i < inputs.size(); ++i) saved.push_back(save(inputs[i], static_cast<int>(i)));
     return RecurrentGradient{steps, std::move(run), std::move(saved), given.cell.defined(),
                              given.hidden_bias.defined()};

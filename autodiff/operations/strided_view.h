@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace tutti {
 
@@ -18,8 +18,8 @@ struct StridedView {
     std::int64_t along = kNewAxis;      ///< axis of the array
     std::int64_t along_too = kNewAxis;  ///< a second one, with the same positions: a diagonal
   };
-  std::vector<Axis> axes;
-  std::vector<std::int64_t> first;  ///< beginning of the view, for each axis of the array
+  CachedVector<Axis> axes;
+  CachedVector<std::int64_t> first;  ///< beginning of the view, for each axis of the array
 
   Array of(const Array&) const;
 };

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
@@ -43,12 +44,12 @@ struct Tensor::Impl {
   bool writable = false;  // shows elements of a variable: what is assigned to it is seen there
 };
 
-Tensor::Tensor(Array value, bool requires_grad) : impl_(std::make_shared<Impl>()) {
+Tensor::Tensor(Array value, bool requires_grad) : impl_(make_cached<Impl>()) {
   impl_->value = std::move(value);
   if (requires_grad) set_requires_grad(true);
 }
 
-Tensor::Tensor(Scalar scalar) : impl_(std::make_shared<Impl>()) { impl_->weak = scalar; }
+Tensor::Tensor(Scalar scalar) : impl_(make_cached<Impl>()) { impl_->weak = scalar; }
 
 const Array& Tensor::array() const {
   if (!impl_) raise_undefined("tensor");
@@ -200,7 +201,7 @@ void Tensor::set_array(Array value) {
 
 Tensor Tensor::from_node(Array value, std::shared_ptr<Node> node) {
   Tensor tensor;
-  tensor.impl_ = std::make_shared<Impl>();
+  tensor.impl_ = make_cached<Impl>();
   tensor.impl_->value = std::move(value);
   tensor.impl_->node = std::move(node);
   return tensor;

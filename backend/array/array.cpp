@@ -3,6 +3,7 @@
 
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/capture/capture.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/numbers/arithmetic_sequence.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
@@ -24,7 +25,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
   array.strides_ = contiguous_strides(shape);
   array.dtype_ = dtype;
   array.device_ = device;
-  array.storage_ = std::make_shared<Storage>(device, pool, array.bytes());
+  array.storage_ = make_cached<Storage>(device, pool, array.bytes());
   return array;
 }
 
@@ -100,7 +101,7 @@ Array Array::over(void* data, std::shared_ptr<const void> owner, DType dtype, co
   array.dtype_ = dtype;
   array.device_ = device;
   array.storage_ =
-      std::make_shared<Storage>(device, data, static_cast<std::size_t>(reach) * size_of(dtype), std::move(owner));
+      make_cached<Storage>(device, data, static_cast<std::size_t>(reach) * size_of(dtype), std::move(owner));
   return array;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/memory/thread_cache.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 namespace tutti {
 
@@ -27,7 +28,7 @@ enum class RecurrentGates : std::uint8_t { tanh, relu, lstm, gru };
 /// has the first counts[t] of `batch` sequences, never more than the step before it.
 struct RecurrentSteps {
   RecurrentGates gates = RecurrentGates::tanh;
-  std::vector<std::int64_t> counts = {};
+  CachedVector<std::int64_t> counts = {};
   bool reversed = false;  ///< taken from the last step to the first; a sequence then begins at its last
   std::int64_t rows() const;
   /// Calls `f(first row, count)` for each step that has sequences, in the order in which they are taken; `backwards`:

@@ -17,15 +17,17 @@ constexpr std::string_view kName = "attention";
 
 /// An array that lies in memory as `like` does, whose axes but for the last may be in any order there.
 Array laid_out_as(const Array& like, const Shape& shape, DType dtype) {
-  std::vector<std::int64_t> order(shape.size());
+  Dims order(shape.size(), 0);
   std::iota(order.begin(), order.end(), 0);
   const bool repeats = std::ranges::find(like.strides(), 0) != like.strides().end();
   if (like.shape().size() == shape.size() && !repeats)
-    std::stable_sort(order.begin(), order.end() - 1, [&](std::int64_t a, std::int64_t b) {
-      return like.strides()[static_cast<std::size_t>(a)] > like.strides()[static_cast<std::size_t>(b)];
+    std::sort(order.begin(), order.end() - 1, [&](std::int64_t a, std::int64_t b) {
+      const std::int64_t strides[] = {like.strides()[static_cast<std::size_t>(a)],
+                                      like.strides()[static_cast<std::size_t>(b)]};
+      return strides[0] != strides[1] ? strides[0] > strides[1] : a < b;
     });
   Shape in_memory;
-  std::vector<std::int64_t> back(shape.size());
+  Dims back(shape.size(), 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
     in_memory.push_back(shape[static_cast<std::size_t>(order[i])]);
     back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);

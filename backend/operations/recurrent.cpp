@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kName = "recurrent_steps";
+constexpr std::string_view kStepsName = "recurrent_steps";
 
 /// What the gates say of shapes.
 struct Form {
@@ -21,7 +21,7 @@ struct Form {
   bool has_own_products;  // the gradient of a product is another than the input part's
 
   explicit Form(RecurrentGates kind) {
-    checks::require_enumerator(kName, "RecurrentGates", kind, RecurrentGates::gru);
+    checks::require_enumerator(kStepsName, "RecurrentGates", kind, RecurrentGates::gru);
     recurrent_formulas::visit(kind, [&]<class Step>(Step) {
       gates = Step::kGates;
       kept = Step::kKept;
@@ -33,16 +33,16 @@ struct Form {
 
 void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {
   const Form form(steps.gates);
-  checks::require_defined(kName, operands.hidden);
-  checks::require_floating(kName, operands.hidden);
+  checks::require_defined(kStepsName, operands.hidden);
+  checks::require_floating(kStepsName, operands.hidden);
   if (is_narrow(operands.hidden.dtype()))
-    raise<DTypeError>("[{}] {}: f32 and f64 alone have this", kName, checks::describe(operands.hidden));
-  checks::require_rank(kName, "the hidden state", operands.hidden, 2);
+    raise<DTypeError>("[{}] {}: f32 and f64 alone have this", kStepsName, checks::describe(operands.hidden));
+  checks::require_rank(kStepsName, "the hidden state", operands.hidden, 2);
   const std::int64_t batch = operands.hidden.length(0);
   const std::int64_t hidden = operands.hidden.length(1);
   const auto require = [&](std::string_view what, const Array& array, const Shape& shape) {
-    checks::require_alike(kName, operands.hidden, array);
-    checks::require_shape(kName, what, array, shape);
+    checks::require_alike(kStepsName, operands.hidden, array);
+    checks::require_shape(kStepsName, what, array, shape);
   };
   require("the input's part", operands.input_part, {steps.rows(), form.gates * hidden});
   require("the weight", operands.hidden_weight, {form.gates * hidden, hidden});
@@ -50,14 +50,12 @@ void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {
   if (operands.hidden_bias.defined()) require("the bias", operands.hidden_bias, {form.gates * hidden});
   if (!std::ranges::is_sorted(steps.counts, std::greater()) ||
       (!steps.counts.empty() && (steps.counts.front() > batch || steps.counts.back() < 0)))
-    raise<ShapeError>("[{}] counts of sequences, of {}, must descend", kName, batch);
+    raise<ShapeError>("[{}] counts of sequences, of {}, must descend", kStepsName, batch);
 }
 
 Array rows(const Array& array, std::int64_t begin, std::int64_t count) {
   return array.defined() ? array.slice(0, begin, begin + count) : array;
 }
-
-Array contiguous_if_defined(const Array& array) { return array.defined() ? array.contiguous() : array; }
 
 /// The weight as each step's product takes it, without a copy in each.
 Array matrix(const Array& weight) {
@@ -129,7 +127,7 @@ RecurrentRun recurrent_steps(const RecurrentSteps& steps, const RecurrentOperand
   Array cell = form.has_cell ? rows(run.output, all + batch, batch) : Array();
   if (form.has_cell) cell.copy_from(operands.cell);
   const Array input = operands.input_part.contiguous();
-  const Array bias = contiguous_if_defined(operands.hidden_bias);
+  const Array bias = operands.hidden_bias.defined() ? operands.hidden_bias.contiguous() : Array();
   const Array weight = matrix(operands.hidden_weight);
   if (all == 0 || length == 0) return run;
   Backend& backend = backend_for(run.output.device());
@@ -159,8 +157,8 @@ RecurrentOperands recurrent_steps_gradient(const RecurrentSteps& steps, const Re
   const std::int64_t length = operands.hidden.length(1);
   const std::int64_t all = steps.rows();
   const auto require = [&](std::string_view what, const Array& array, std::int64_t count, std::int64_t columns) {
-    checks::require_alike(kName, operands.hidden, array);
-    checks::require_shape(kName, what, array, {count, columns});
+    checks::require_alike(kStepsName, operands.hidden, array);
+    checks::require_shape(kStepsName, what, array, {count, columns});
   };
   require("the gradient", gradient, all + (form.has_cell ? 2 : 1) * batch, length);
   require("what the run kept", run.kept, all, form.kept * length);

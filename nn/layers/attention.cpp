@@ -58,9 +58,10 @@ Tensor MultiheadAttention::projected(const Tensor& x, std::int64_t begin, std::i
 
 Tensor MultiheadAttention::compute(const Tensor& x, const AttentionMask& mask) const {
   check("x", x);
-  const std::int64_t lengths[] = {features_, key_value_features_, key_value_features_};
-  const auto parts = split(linear(x, in_proj_weight, in_proj_bias), lengths, -1);
-  return attend(parts[0], parts[1], parts[2], mask);
+  const Tensor projected_all = linear(x, in_proj_weight, in_proj_bias);
+  const std::int64_t keys_end = features_ + key_value_features_;
+  return attend(slice(projected_all, -1, 0, features_), slice(projected_all, -1, features_, keys_end),
+                slice(projected_all, -1, keys_end, keys_end + key_value_features_), mask);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,

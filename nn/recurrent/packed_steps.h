@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <cstdint>
 #include <vector>
@@ -23,18 +24,18 @@ class PackedSteps {
   Tensor as_given(const Tensor& states) const { return in_order(states, place_); }
 
   /// How many sequences have step 0, 1, ...: as many numbers as the longest has steps, never ascending.
-  const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
+  const CachedVector<std::int64_t>& counts() const noexcept { return counts_; }
 
  private:
   Tensor in_order(const Tensor& states, const std::vector<std::int64_t>& order) const;
 
   std::int64_t time_;
   std::int64_t batch_;
-  std::vector<std::int64_t> order_;   // sequence by place
-  std::vector<std::int64_t> place_;   // place by sequence
-  std::vector<std::int64_t> counts_;  // number of sequences, by step
-  Tensor rows_;                       // [rows]: which of the time * batch each is
-  Tensor place_of_;                   // [time * batch]: its row, or the one behind the last
+  std::vector<std::int64_t> order_;    // sequence by place
+  std::vector<std::int64_t> place_;    // place by sequence
+  CachedVector<std::int64_t> counts_;  // number of sequences, by step
+  Tensor rows_;                        // [rows]: which of the time * batch each is
+  Tensor place_of_;                    // [time * batch]: its row, or the one behind the last
 };
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/recurrent.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/raise.h>
 #include <tutti/nn/recurrent/packed_steps.h>
 
@@ -59,13 +60,13 @@ RecurrentState RecurrentNetwork::check_initial(const Tensor& x, const RecurrentS
 }
 
 RecurrentOutput RecurrentNetwork::run_layers(Tensor x, const RecurrentState& initial,
-                                             const std::vector<std::int64_t>& counts) const {
+                                             const CachedVector<std::int64_t>& counts) const {
   const std::size_t directions = options_.bidirectional ? 2 : 1;
-  std::vector<Tensor> hidden;
-  std::vector<Tensor> cells;
+  CachedVector<Tensor> hidden;
+  CachedVector<Tensor> cells;
   for (std::size_t begin = 0; begin < weights.size(); begin += directions) {
     if (begin > 0) x = dropout_(x);
-    std::vector<Tensor> outputs;
+    CachedVector<Tensor> outputs;
     for (std::size_t i = begin; i < begin + directions; ++i) {
       const auto place = static_cast<std::int64_t>(i);
       RecurrentOutput output = run_direction({.gates = kind_->gates, .counts = counts, .reversed = i > begin},
@@ -100,7 +101,7 @@ RecurrentOutput RecurrentNetwork::compute(const Tensor& input, const RecurrentSt
     output.sequence = packed.unpack(output.sequence);
     output.state = ordered(output.state, [&](const Tensor& s) { return packed.as_given(s); });
   } else {
-    output = run_layers(x, initial, std::vector<std::int64_t>(static_cast<std::size_t>(time), batch));
+    output = run_layers(x, initial, CachedVector<std::int64_t>(static_cast<std::size_t>(time), batch));
   }
   if (options_.batch_first) output.sequence = transpose(output.sequence, 0, 1);
   return output;

@@ -113,7 +113,7 @@ Run run_by_kernels(const Kind& kind, const Direction& direction, const Tensor& x
   const Tensor rows = reshape(x, {time * batch, x.length(2)});
   const RecurrentStates after =
       tutti::recurrent({.gates = kind.gates,
-                        .counts = std::vector<std::int64_t>(static_cast<std::size_t>(time), batch),
+                        .counts = CachedVector<std::int64_t>(static_cast<std::size_t>(time), batch),
                         .reversed = backwards},
                        {.input_part = linear(rows, ours(direction.input), ours(direction.input_bias)),
                         .hidden = initial.output,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/optimizer.h>
 
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/operations/widening.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
@@ -56,7 +57,6 @@ void refuse_mixture(const std::vector<Tensor>& parameters) {
 /// tensor's shape, type and device never change.
 void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
                    double value) {
-  if (!state.arrays.empty()) return;
   for (const std::string& name : names)
     state.arrays.emplace_back(
         name, Array::full(parameter.shape(), value, computed_in(parameter.dtype()), parameter.device()));
@@ -143,6 +143,7 @@ void Optimizer::prepare(std::size_t position) {
   const Array& parameter = parameters_[position].array();
   if (!parameter.is_contiguous())
     raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
+  if (!states_[position].arrays.empty()) return;
   const std::size_t group = group_of_[position];
   prepare_state(states_[position], state_names(group), parameter, initial_state(group));
 }
@@ -166,7 +167,7 @@ SparseGradient Optimizer::usable_rows(std::size_t position) {
 // bf16 and f16 are updated in f32, in which their state is, and rounded after.
 void Optimizer::update_widely(std::span<Update> alike) {
   if (!is_narrow(alike.front().parameter)) return update(alike);
-  std::vector<Array> parameters;
+  CachedVector<Array> parameters;
   for (Update& each : alike) {
     parameters.push_back(each.parameter);
     each.parameter = widened(each.parameter);
@@ -178,15 +179,16 @@ void Optimizer::update_widely(std::span<Update> alike) {
 }
 
 // Those that are alike at once. Mostly all are: a few may have got their first gradient late.
-void Optimizer::apply(std::vector<Update> updates) {
+void Optimizer::apply(std::span<Update> updates) {
   for (const Update& each : updates) each.parameter.count_write("optimizer.step");
   for (std::span<Update> rest = updates; !rest.empty();) {
     const Update first = rest.front();
-    const auto others = std::stable_partition(rest.begin(), rest.end(), [&](const Update& each) {
+    const auto is_alike = [&](const Update& each) {
       return each.parameter.device() == first.parameter.device() && each.parameter.dtype() == first.parameter.dtype() &&
              each.state->steps == first.state->steps && each.state->group == first.state->group;
-    });
-    const std::span<Update> alike(rest.begin(), others);
+    };
+    const auto others = std::ranges::find_if_not(rest, is_alike);
+    const std::span<Update> alike(rest.begin(), std::stable_partition(others, rest.end(), is_alike));
     update_widely(alike);
     for (const Update& each : alike) ++each.state->steps;
     rest = rest.subspan(alike.size());
@@ -215,15 +217,16 @@ void Optimizer::step() {
   if (needs_closure())
     raise("[optimizer.step] {} computes the loss several times in a step: call its step(closure)", kind());
   // Everything that can be refused is refused before the first parameter changes.
-  std::vector<Update> dense;
-  std::vector<SparseGradient> sparse(parameters_.size());
+  CachedVector<Update> dense;
+  dense.reserve(parameters_.size());
+  CachedVector<SparseGradient> sparse(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].has_sparse_grad())
       sparse[i] = usable_rows(i);
     else if (Update next = usable_update(i); next.gradient.defined())
       dense.push_back(std::move(next));
   torn_ = true;  // until all are updated
-  apply(std::move(dense));
+  apply(dense);
   for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, sparse[i]);
   torn_ = false;
   ++steps_;
@@ -233,7 +236,7 @@ void Optimizer::update_parameter(std::size_t position) {
   if (parameters_[position].has_sparse_grad())
     apply(position, usable_rows(position));
   else if (Update next = usable_update(position); next.gradient.defined())
-    apply({std::move(next)});
+    apply({&next, 1});
 }
 
 std::string Optimizer::refuses_rows(std::size_t) const {

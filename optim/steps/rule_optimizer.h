@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/formulas/optimizer_rules.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/registry.h>
 #include <tutti/optim/steps/parameter_groups.h>
 
@@ -37,7 +38,8 @@ template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> 
 
   void update(std::span<const Update> updates) override {
     const Update& first = updates.front();
-    std::vector<RuleOperands> operands;
+    CachedVector<RuleOperands> operands;
+    operands.reserve(updates.size());
     for (const auto& [position, parameter, gradient, state] : updates)
       operands.push_back(rule_operands(parameter, gradient, *state));
     backend_for(first.parameter.device())

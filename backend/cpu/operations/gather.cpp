@@ -4,10 +4,10 @@
 #include <tutti/backend/calls/index_meaning.h>
 #include <tutti/backend/cpu/operations/axis_blocks.h>
 #include <tutti/backend/elementwise/arithmetic.h>
+#include <tutti/backend/memory/thread_cache.h>
 #include <tutti/backend/raise.h>
 
 #include <optional>
-#include <vector>
 
 namespace tutti {
 namespace {
@@ -112,7 +112,7 @@ class Selection {
     }
 
     const Selection& of;
-    std::vector<std::int64_t> counts;
+    CachedVector<std::int64_t> counts;
     std::int64_t index = 0;  // offsets in the index,
     std::int64_t place = 0;  // and in what is selected
   };

@@ -4,9 +4,9 @@
 #include <tutti/backend/cpu/operations/axis_blocks.h>
 #include <tutti/backend/cpu/operations/reduce_kernels.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <cmath>
-#include <vector>
 
 namespace tutti {
 namespace {
@@ -144,8 +144,8 @@ template <class T> class ColumnSums {
   static constexpr std::int64_t kLanes = Pack<T>::kLanes;
   std::int64_t length_;
   std::int64_t padded_;
-  std::vector<double> along_;
-  std::vector<double> level_;
+  CachedVector<double> along_;
+  CachedVector<double> level_;
 };
 
 }  // namespace

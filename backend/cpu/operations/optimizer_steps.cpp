@@ -3,10 +3,10 @@
 
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/formulas/optimizer_rule_formulas.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 namespace tutti {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::int64_t kStepGrain = 16384;
 /// pack and of a cache line, as do the blocks of the loop.
 class ParameterLine {
  public:
-  explicit ParameterLine(const std::vector<RuleOperands>& parameters) : parameters_(parameters) {
+  explicit ParameterLine(const CachedVector<RuleOperands>& parameters) : parameters_(parameters) {
     begins_.reserve(parameters.size());
     for (const RuleOperands& each : parameters) {
       begins_.push_back(length_);
@@ -37,13 +37,13 @@ class ParameterLine {
 
  private:
   static constexpr std::int64_t kStep = 64;
-  const std::vector<RuleOperands>& parameters_;
-  std::vector<std::int64_t> begins_;
+  const CachedVector<RuleOperands>& parameters_;
+  CachedVector<std::int64_t> begins_;
   std::int64_t length_ = 0;
 };
 
 template <class T, class Formula>
-void step_by(ThreadPool& threads, const Formula& formula, const std::vector<RuleOperands>& parameters) {
+void step_by(ThreadPool& threads, const Formula& formula, const CachedVector<RuleOperands>& parameters) {
   ParameterLine(parameters).for_all_parts(threads, [&](const RuleOperands& each, std::int64_t begin, std::int64_t end) {
     T* const p = each.parameter.data<T>();
     const T* const g = each.gradient.data<T>();
@@ -59,8 +59,8 @@ void step_by(ThreadPool& threads, const Formula& formula, const std::vector<Rule
   });
 }
 
-std::vector<RuleOperands> with_contiguous_gradients(std::span<const RuleOperands> parameters) {
-  std::vector<RuleOperands> operands;
+CachedVector<RuleOperands> with_contiguous_gradients(std::span<const RuleOperands> parameters) {
+  CachedVector<RuleOperands> operands;
   operands.reserve(parameters.size());
   for (const RuleOperands& each : parameters)
     if (each.parameter.size() > 0) {
@@ -73,10 +73,10 @@ std::vector<RuleOperands> with_contiguous_gradients(std::span<const RuleOperands
 }  // namespace
 
 void CpuBackend::optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) {
-  const std::vector<RuleOperands> operands = with_contiguous_gradients(parameters);
+  const CachedVector<RuleOperands> operands = with_contiguous_gradients(parameters);
   if (operands.empty()) return;
   const Device device = operands.front().parameter.device();
-  const auto work = [rule, &pool = threads(device)](const std::vector<RuleOperands>& all) {
+  const auto work = [rule, &pool = threads(device)](const CachedVector<RuleOperands>& all) {
     visit_floating(all.front().parameter.dtype(), [&]<class T>(std::type_identity<T>) {
       visit_formula<Pack<T>>(rule, [&](const auto& formula) { step_by<T>(pool, formula, all); });
     });

@@ -6,8 +6,8 @@
 #include <tutti/backend/cpu/operations/reduce_plan.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace tutti {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::int64_t grain(std::int64_t work) {
 }
 
 /// Joins `segments` partial results of each output and stores them.
-template <class Kernel, class Accumulated, class T> void join(const std::vector<Accumulated>& partial,
+template <class Kernel, class Accumulated, class T> void join(std::span<const Accumulated> partial,
                                                               std::int64_t segments, std::int64_t width, T* to,
                                                               std::int64_t to_stride, std::int64_t first) {
   for (std::int64_t column = 0; column < width; ++column) {
@@ -61,13 +61,14 @@ template <class Kernel, class T> void reduce_rows(ThreadPool& threads, const Red
     });
     return;
   }
-  std::vector<typename Kernel::Accumulated> partial(static_cast<std::size_t>(outputs * segments));
+  CachedVector<typename Kernel::Accumulated> partial(static_cast<std::size_t>(outputs * segments));
   threads.parallel_for(outputs * segments, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       partial[static_cast<std::size_t>(i)] = reduce_segment(i / segments, i % segments);
   });
   for (std::int64_t i = 0; i < outputs; ++i)
-    join<Kernel>(partial, segments, 1, to + ReducePlan::offsets(plan.kept, i).output, 0, i * segments);
+    join<Kernel, typename Kernel::Accumulated>(partial, segments, 1, to + ReducePlan::offsets(plan.kept, i).output, 0,
+                                               i * segments);
 }
 
 /// The last axis is kept: rows are added to a strip of outputs side by side.
@@ -111,7 +112,7 @@ void reduce_columns(ThreadPool& threads, const ReducePlan& plan, const T* from, 
     });
     return;
   }
-  std::vector<Accumulated> partial(static_cast<std::size_t>(all * segments * kStrip));
+  CachedVector<Accumulated> partial(static_cast<std::size_t>(all * segments * kStrip));
   threads.parallel_for(all * segments, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t strip = i / segments;
@@ -120,8 +121,8 @@ void reduce_columns(ThreadPool& threads, const ReducePlan& plan, const T* from, 
     }
   });
   for (std::int64_t strip = 0; strip < all; ++strip)
-    join<Kernel>(partial, segments, columns_of(strip), target(strip), plan.inner.output_stride,
-                 strip * segments * kStrip);
+    join<Kernel, typename Kernel::Accumulated>(partial, segments, columns_of(strip), target(strip),
+                                               plan.inner.output_stride, strip * segments * kStrip);
 }
 
 template <class Kernel, class T>

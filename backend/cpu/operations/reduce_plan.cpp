@@ -10,15 +10,17 @@ ReducePlan::ReducePlan(const Array& input, const Array& output) {
     Axis axis;
     bool is_kept;
   };
-  std::vector<Found> found;
+  CachedVector<Found> found;  // by stride, the largest first; of equal ones the first axis
+  found.reserve(input.rank());
   for (std::size_t i = 0; i < input.rank(); ++i) {
     if (input.shape()[i] == 1) continue;
     const bool is_kept = output.shape()[i] != 1;
-    found.push_back({{input.shape()[i], input.strides()[i], is_kept ? output.strides()[i] : 0}, is_kept});
+    const Axis axis{input.shape()[i], input.strides()[i], is_kept ? output.strides()[i] : 0};
+    const auto place = std::ranges::find_if(found, [&](const Found& other) { return other.axis.stride < axis.stride; });
+    found.insert(place, {axis, is_kept});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) { return a.axis.stride > b.axis.stride; });
-  std::vector<Found> joined;
+  CachedVector<Found> joined;
+  joined.reserve(found.size());
   for (const Found& next : found) {
     const Axis& axis = next.axis;
     const bool joins = !joined.empty() && joined.back().is_kept == next.is_kept &&
@@ -36,13 +38,13 @@ ReducePlan::ReducePlan(const Array& input, const Array& output) {
   for (const Found& axis : joined) (axis.is_kept ? kept : reduced).push_back(axis.axis);
 }
 
-std::int64_t ReducePlan::count(const std::vector<Axis>& axes) {
+std::int64_t ReducePlan::count(std::span<const Axis> axes) {
   std::int64_t count = 1;
   for (const Axis& axis : axes) count *= axis.length;
   return count;
 }
 
-ReducePlan::Offsets ReducePlan::offsets(const std::vector<Axis>& axes, std::int64_t place) {
+ReducePlan::Offsets ReducePlan::offsets(std::span<const Axis> axes, std::int64_t place) {
   Offsets offsets{0, 0};
   for (std::size_t i = axes.size(); i-- > 0;) {
     const std::int64_t position = i == 0 ? place : place % axes[i].length;

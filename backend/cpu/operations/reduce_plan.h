@@ -2,8 +2,9 @@
 #pragma once
 
 #include <tutti/backend/array.h>
+#include <tutti/backend/memory/thread_cache.h>
 
-#include <vector>
+#include <span>
 
 namespace tutti {
 
@@ -16,9 +17,9 @@ struct ReducePlan {
     std::int64_t output_stride;  // 0 where reduced
   };
 
-  std::vector<Axis> kept;     // all kept axes but `inner`
-  std::vector<Axis> reduced;  // all reduced axes but `inner`
-  Axis inner{1, 1, 0};        // the last axis of all
+  CachedVector<Axis> kept;     // all kept axes but `inner`
+  CachedVector<Axis> reduced;  // all reduced axes but `inner`
+  Axis inner{1, 1, 0};         // the last axis of all
   bool inner_is_kept = false;
 
   /// `output` has length 1 on the axes that are reduced.
@@ -27,13 +28,13 @@ struct ReducePlan {
   /// Neighbours along `inner` touch, as kernels need it.
   bool is_dense() const { return inner.stride == 1; }
 
-  static std::int64_t count(const std::vector<Axis>&);
+  static std::int64_t count(std::span<const Axis>);
   struct Offsets {
     std::int64_t input;
     std::int64_t output;
   };
   /// Offsets of the element at row-major `place` among the axes.
-  static Offsets offsets(const std::vector<Axis>&, std::int64_t place);
+  static Offsets offsets(std::span<const Axis>, std::int64_t place);
 };
 
 }  // namespace tutti

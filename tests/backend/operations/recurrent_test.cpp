@@ -77,7 +77,7 @@ double greatest_difference(const Values& found, const Values& expected) {
 
 /// Sequences of 4, 3 and 1 steps, packed, against one after the other by the formulas.
 template <class T> void check_steps(RecurrentGates gates, bool reversed, bool has_bias, std::int64_t length) {
-  const std::vector<std::int64_t> counts{3, 2, 2, 1};
+  const CachedVector<std::int64_t> counts{3, 2, 2, 1};
   const std::int64_t batch = 3;
   const std::int64_t rows = 8;
   const std::size_t blocks = blocks_of(gates);
@@ -153,7 +153,7 @@ TEST_CASE("recurrent_steps: operands of any layout; no step, no sequence, no sta
   CHECK(values_of<double>(recurrent_steps(steps, views, true).output) ==
         values_of<double>(recurrent_steps(steps, copies, true).output));
   const auto empty = [](const Shape& shape) { return Array::zeros(shape, DType::f32, test_device()); };
-  for (const auto& [counts, batch, length] : std::vector<std::tuple<std::vector<std::int64_t>, int, int>>{
+  for (const auto& [counts, batch, length] : std::vector<std::tuple<CachedVector<std::int64_t>, int, int>>{
            {{}, 2, 3}, {{0, 0}, 0, 3}, {{1, 0}, 2, 3}, {{2, 1}, 2, 0}}) {
     const RecurrentSteps few{RecurrentGates::gru, counts};
     const RecurrentOperands operands{
