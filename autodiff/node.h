@@ -47,6 +47,9 @@ class InputGradients {
   /// The memory where this gradient would be welcome, of the input's shape; undefined: anywhere. Never defined while
   /// gradients are recorded.
   Array destination(std::size_t input) const;
+  /// The sum of what this input got from others so far, handed over: who takes it adds to it and gives it to `set`, in
+  /// place of a gradient that is zero elsewhere. Undefined: nothing yet. Never defined while gradients are recorded.
+  Tensor take_sum(std::size_t input);
   /// True if this input is a leaf that takes sparse gradients; `set_rows` then replaces `set`.
   bool wants_rows(std::size_t input) const;
   void set_rows(std::size_t input, SparseGradient);

@@ -60,6 +60,12 @@ class BackwardRun {
   /// The memory where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
   Array destination_of(const Node* node);
 
+  /// Hands over the sum that `node` has got so far.
+  Tensor take_sum(const Node* node) {
+    Visit* const visit = visit_of(node);
+    return visit == nullptr ? Tensor() : std::exchange(visit->gradient, Tensor());
+  }
+
   // --- sparse gradients: they go to leaves only, and are summed later
   bool wants_rows(const Node* node) const;
   void add_rows(const Node* leaf, SparseGradient);

@@ -71,6 +71,10 @@ Array InputGradients::destination(std::size_t input) const {
   return grad_enabled() ? Array() : run_.destination_of(node_.input(input).get());
 }
 
+Tensor InputGradients::take_sum(std::size_t input) {
+  return grad_enabled() ? Tensor() : run_.take_sum(node_.input(input).get());
+}
+
 bool InputGradients::wants_rows(std::size_t input) const { return run_.wants_rows(node_.input(input).get()); }
 
 void InputGradients::set_rows(std::size_t input, SparseGradient rows) {

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/operations/strided_view.h>
 
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/tensor/tensor_access.h>
 
 namespace tutti {
 
@@ -25,7 +26,14 @@ Tensor take_view(std::string_view operation, const Tensor& x, const StridedView&
   const Tensor inputs[] = {x};
   return record(operation, view.of(x.array()), inputs, [&] {
     return [operation, shape = x.shape(), view](const auto&, const Tensor& dy, InputGradients& gradients) {
-      gradients.set(0, put_view(operation, dy, shape, view));
+      if (Tensor sum = gradients.take_sum(0); sum.defined()) {  // other parts of x were shown, too
+        Array total = take_exclusive(std::move(sum));
+        Array part = view.of(total);
+        add_to(part, dy.array(), true);
+        gradients.set(0, Tensor(std::move(total)));
+      } else {
+        gradients.set(0, put_view(operation, dy, shape, view));
+      }
     };
   });
 }

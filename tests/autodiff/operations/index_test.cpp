@@ -77,6 +77,40 @@ TEST_CASE("index: gradients go back to where the elements stood") {
   CHECK(y.grad().to_vector<double>() == Values{2, 4, 6, 3});
 }
 
+TEST_CASE("index: gradients of several parts of a tensor are added where they stand, whoever else holds them") {
+  const Tensor factors = constant({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
+  const auto loss = [&](const Tensor& x) {
+    const Tensor left = slice(x, 1, 0, 3);
+    const Tensor right = slice(x, 1, 1, 4);  // two columns of both
+    return sum(left * slice(factors, 1, 0, 3)) + sum(square(right)) + sum(x[1]) + sum(x * 0.5);
+  };
+  const Tensor x = leaf({1, -2, 3, -4, 5, -6, 7, -8}, {2, 4});
+  const Tensor twice = x * 2.0;  // a node, and a leaf
+  const Values expected{1.5, -1.5, 9.5, -7.5, 6.5, -4.5, 22.5, -14.5};
+  CHECK(grad(loss(x), {x})[0].to_vector<double>() == expected);
+  Values of_twice;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const double value = 2 * x.to_vector<double>()[i];
+    of_twice.push_back(2 * (expected[i] + (i % 4 > 0 ? 2 * (value - value / 2) : 0)));
+  }
+  CHECK(grad(loss(twice), {x})[0].to_vector<double>() == of_twice);
+  backward(loss(x));
+  backward(loss(x));
+  for (std::size_t i = 0; i < 8; ++i) CHECK(x.grad().to_vector<double>()[i] == 2 * expected[i]);
+  // A hook keeps what reached it; a part that comes later may not change that.
+  std::vector<Tensor> seen;
+  const Tensor node = x * 1.0;
+  const HookHandle hook = node.register_hook([&](const Tensor& gradient) {
+    seen.push_back(gradient);
+    return Tensor();
+  });
+  const Tensor both = sum(slice(node, 1, 0, 2)) + sum(slice(node, 1, 2, 4)) * 3.0;
+  CHECK(grad(both, {x})[0].to_vector<double>() == Values{1, 1, 3, 3, 1, 1, 3, 3});
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].to_vector<double>() == Values{1, 1, 3, 3, 1, 1, 3, 3});
+  check_gradients([&](const std::vector<Tensor>& in) { return loss(in[0] * in[0]); }, {x});
+}
+
 TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
   const Tensor x = counted({3, 4});
   CHECK(values(x[index({2, 0, -1}, {3})]) == Values{8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11});
