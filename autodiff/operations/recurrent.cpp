@@ -7,6 +7,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/composed_calls.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/registry.h>
 
 #include <algorithm>
 #include <numeric>
@@ -192,19 +193,31 @@ struct RecurrentGradient {
   }
 };
 
-bool has_kernels(const CachedVector<Tensor>& inputs) {
-  if (autocasts() || ComposedCalls::active()) return false;
+bool is_uniform(const CachedVector<Tensor>& inputs) {
   const DType dtype = inputs.front().dtype();
-  if (dtype != DType::f32 && dtype != DType::f64) return false;
   return std::ranges::all_of(inputs, [&](const Tensor& input) { return input.dtype() == dtype; });
 }
 
-}  // namespace
+/// The sequence with all operands in one type.
+RecurrentSequence cast_to(const RecurrentSequence& given, DType dtype) {
+  const auto as = [&](const Tensor& tensor) { return tensor.defined() ? cast(tensor, dtype) : tensor; };
+  return {as(given.input_part), as(given.hidden), as(given.cell), as(given.hidden_weight), as(given.hidden_bias)};
+}
 
-RecurrentStates recurrent(const RecurrentSteps& steps, const RecurrentSequence& given) {
-  const OperationScope scope(kName, given.input_part);
-  const CachedVector<Tensor> inputs = in_order(given);
-  if (!has_kernels(inputs)) return composed(steps, given);
+/// The states in the types that the operations of a step give them, one after the other.
+RecurrentStates typed_as_composed(const RecurrentSteps& steps, const RecurrentSequence& given, RecurrentStates states) {
+  const DType product = autocasts() ? autocast_dtype() : promote(given.hidden.dtype(), given.hidden_weight.dtype());
+  const DType all = promote(given.input_part.dtype(), product);
+  const bool forgets = steps.gates == RecurrentGates::tanh || steps.gates == RecurrentGates::relu;
+  const DType hidden = forgets ? all : promote(all, given.hidden.dtype());
+  states.outputs = cast(states.outputs, hidden);
+  states.hidden = cast(states.hidden, hidden);
+  if (states.cell.defined()) states.cell = cast(states.cell, promote(all, given.cell.dtype()));
+  return states;
+}
+
+RecurrentStates by_kernels(const RecurrentSteps& steps, const RecurrentSequence& given,
+                           const CachedVector<Tensor>& inputs) {
   RecurrentRun run = recurrent_steps(steps, arrays_of(given), records(inputs));
   Array output = std::exchange(run.output, {});
   const Tensor joint = record(kName, std::move(output), inputs, [&] {
@@ -217,6 +230,23 @@ RecurrentStates recurrent(const RecurrentSteps& steps, const RecurrentSequence& 
   const std::int64_t batch = given.hidden.length(0);
   return {slice(joint, 0, 0, rows), slice(joint, 0, rows, rows + batch),
           given.cell.defined() ? slice(joint, 0, rows + batch, rows + 2 * batch) : Tensor()};
+}
+
+}  // namespace
+
+RecurrentStates recurrent(const RecurrentSteps& steps, const RecurrentSequence& given) {
+  const OperationScope scope(kName, given.input_part);
+  if (ComposedCalls::active()) return composed(steps, given);
+  const CachedVector<Tensor> inputs = in_order(given);
+  if (!std::ranges::all_of(inputs, [](const Tensor& input) { return is_floating(input.dtype()); }))
+    return composed(steps, given);
+  // 16 bits are computed in f32, all steps of them, and rounded at the end.
+  DType wide = DType::f32;
+  for (const Tensor& input : inputs) wide = promote(wide, input.dtype());
+  if (is_uniform(inputs) && inputs.front().dtype() == wide && !autocasts()) return by_kernels(steps, given, inputs);
+  if (!backend_for(given.hidden.device()).has_fused(FusedKernel::recurrent_steps)) return composed(steps, given);
+  const RecurrentSequence widened_sequence = cast_to(given, wide);
+  return typed_as_composed(steps, given, by_kernels(steps, widened_sequence, in_order(widened_sequence)));
 }
 
 }  // namespace tutti
