@@ -84,6 +84,13 @@ TUTTI_KERNEL(normalize_rows_gradient, (const RowNorm&, norm), (In, input), (In, 
 /// [parts, length], part i the rows from i rows / parts on.
 TUTTI_KERNEL(normalize_rows_sums, (In, input), (In, mean), (In, scale), (In, gradient), (Out, weight_sums),
              (Out, bias_sums))
+/// input [n, channels, size] -> output (input - mean) weight / sqrt(variance + epsilon) + bias, and the mean and the
+/// biased variance of each channel. All numbers of channels [channels], weight and bias or undefined.
+TUTTI_FUSED_KERNEL(normalize_channels, (double, epsilon), (In, input), (In, weight), (In, bias), (Out, output),
+                   (Out, mean), (Out, variance))
+/// Gradients of normalize_channels, from dL/d(output), each or undefined: not wanted.
+TUTTI_FUSED_KERNEL(normalize_channels_gradient, (double, epsilon), (In, input), (In, weight), (In, mean),
+                   (In, variance), (In, gradient), (Out, input_gradient), (Out, weight_gradient), (Out, bias_gradient))
 /// The index has any strides: where it is repeated (stride 0) along the axes behind `axis`, it selects rows.
 TUTTI_KERNEL(gather, (In, input), (std::size_t, axis), (In, index), (Out, output))
 /// Changes what the output holds, in the order of the index, which has any strides. Narrow dtypes are added and set

@@ -105,6 +105,32 @@ ColumnGradients normalize_rows_column_gradients(const Array& input, const Array&
                                                 const Array& gradient, bool with_bias, const Array& weight_out = {},
                                                 const Array& bias_out = {});
 
+struct NormalizedChannels {
+  Array output;    ///< shaped and typed as the input
+  Array mean;      ///< [channels], as the variance in the dtype that is computed in
+  Array variance;  ///< biased
+};
+/// input [n, channels, ...] -> (input - mean) weight / sqrt(variance + epsilon) + bias, with the mean and variance of
+/// each channel. Weight and bias, [channels] or undefined, have the dtype that the input is computed in. DeviceError
+/// where the kind of device has no such kernel (FusedKernel::normalize_channels).
+NormalizedChannels normalize_channels(double epsilon, const Array& input, const Array& weight = {},
+                                      const Array& bias = {});
+struct ChannelGradients {
+  Array input;   ///< those that are not wanted are undefined
+  Array weight;  ///< [channels], as the bias in the dtype that is computed in
+  Array bias;
+};
+struct ChannelGradientsWanted {
+  bool input = true;
+  bool weight = true;
+  bool bias = true;
+  Array weight_place = {};  ///< array to write to; undefined: a new one
+  Array bias_place = {};
+};
+ChannelGradients normalize_channels_gradient(double epsilon, const Array& input, const Array& weight, const Array& mean,
+                                             const Array& variance, const Array& gradient,
+                                             const ChannelGradientsWanted& = {});
+
 struct AttentionOperands {
   Array query;  ///< [..., queries, d]
   Array key;    ///< [..., keys, d]

@@ -86,7 +86,7 @@ void compare_gradient_formulas(DeviceComparison&);
 void compare_movement(DeviceComparison&);  ///< copies, casts, fills, where, random numbers
 void compare_reductions(DeviceComparison&);
 void compare_structured(DeviceComparison&);
-void compare_sequences(DeviceComparison&);  // attention and recurrent networks
+void compare_sequences(DeviceComparison&);  // attention, recurrent networks, batch norms
 void compare_linear_algebra(DeviceComparison&);
 void compare_optimizers(DeviceComparison&);
 void compare_autodiff(DeviceComparison&);

@@ -72,7 +72,7 @@ struct TriangularSystem {
 };
 
 /// Kernels that do what others would, one after the other: those that a kind of device may lack.
-enum class FusedKernel : std::uint8_t { attention, recurrent_steps };
+enum class FusedKernel : std::uint8_t { attention, recurrent_steps, normalize_channels };
 
 /// How attention weighs keys: softmax(scale query key^T + mask), where `causal` of keys 0 .. i alone for query i.
 struct AttentionScores {

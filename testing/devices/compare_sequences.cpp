@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/testing/device_comparison.h>
 
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
 #include <tutti/backend/operations.h>
 
 namespace tutti::testing {
@@ -57,6 +59,25 @@ void compare_attention(DeviceComparison& both, std::int64_t queries, DType dtype
   }
 }
 
+/// Batch norms, and their gradients, by tensors: a kind of device need not have the kernel.
+void compare_channels(DeviceComparison& both, const Shape& shape, DType dtype) {
+  const DType computed = computed_in(dtype);
+  const Arrays inputs{numbers(shape, dtype, Numbers::plain, 61), numbers({shape[1]}, computed, Numbers::plain, 62),
+                      numbers({shape[1]}, computed, Numbers::plain, 63), numbers(shape, dtype, Numbers::plain, 64)};
+  both.compare_layouts(
+      "normalize_channels", inputs,
+      [](const Arrays& in) {
+        const Tensor x(in[0], true);
+        const Tensor weight(in[1], true);
+        const Tensor bias(in[2], true);
+        const Tensor y = batch_norm(x, {}, {}, weight, bias, {.training = true});
+        const Tensor leaves[] = {x, weight, bias};
+        const std::vector<Tensor> gradients = grad(y, leaves, {.gradients = {Tensor(in[3])}});
+        return Arrays{y.array(), gradients[0].array(), gradients[1].array(), gradients[2].array()};
+      },
+      Match::largest);
+}
+
 }  // namespace
 
 void compare_sequences(DeviceComparison& both) {
@@ -64,6 +85,9 @@ void compare_sequences(DeviceComparison& both) {
     for (const std::int64_t hidden : {1, 5, 33}) compare_recurrent(both, hidden, dtype);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
     for (const std::int64_t queries : {1, 4, 21}) compare_attention(both, queries, dtype);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const Shape& shape : {Shape{2, 3, 16}, Shape{3, 5, 7, 9}, Shape{1, 2, 1030}})
+      compare_channels(both, shape, dtype);
 }
 
 }  // namespace tutti::testing

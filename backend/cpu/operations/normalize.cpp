@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/operations/axis_blocks.h>
 #include <tutti/backend/cpu/operations/reduce_kernels.h>
+#include <tutti/backend/cpu/operations/row_sums.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/memory/thread_cache.h>
 
@@ -11,54 +12,8 @@
 namespace tutti {
 namespace {
 
+using namespace row_sums;
 using reduce_kernel::FloatSum;
-
-/// Packs in the element type over short blocks, blocks in double: the error does not grow with the count.
-template <class T> class PackSum {
- public:
-  TUTTI_ALWAYS_INLINE void add(const Pack<T>& x) {
-    block_ = block_ + x;
-    if (++count_ == kBlock) widen();
-  }
-  double total() {
-    widen();
-    double sum = 0;
-    for (const double lane : lanes_) sum += lane;
-    return sum;
-  }
-
- private:
-  static constexpr int kBlock = 32;
-  void widen() {
-    FloatSum<T, false>::widen(block_, lanes_);
-    block_ = Pack<T>(0);
-    count_ = 0;
-  }
-
-  Pack<T> block_{0};
-  int count_ = 0;
-  alignas(kPackBytes) double lanes_[Pack<T>::kLanes] = {};
-};
-
-template <class T> double sum_in_double(const T* from, std::int64_t length) {
-  typename FloatSum<T, false>::Row row;
-  row.add(from, length);
-  return row.total();
-}
-
-/// Behind the end the padding stands.
-template <class T> TUTTI_ALWAYS_INLINE Pack<T> load_padded(const T* from, std::int64_t count, T padding) {
-  return count == Pack<T>::kLanes ? Pack<T>::load(from) : Pack<T>::load_partial(from, count, padding);
-}
-
-template <class T> double mean_square_around(T mean, const T* from, std::int64_t length) {
-  PackSum<T> squares;
-  for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {
-    const Pack<T> distance = load_padded(from + i, count, mean) - Pack<T>(mean);
-    squares.add(distance * distance);
-  });
-  return squares.total() / static_cast<double>(length);
-}
 
 template <class T> struct Columns {
   const T* weight;  // null: none
@@ -70,7 +25,8 @@ template <class T> T* data_or_null(const Array& array) { return array.defined() 
 template <class T> void normalize_row(const RowNorm& norm, const T* from, const Columns<T>& columns, T* to,
                                       std::int64_t length, T& mean, T& scale) {
   mean = norm.centred ? static_cast<T>(sum_in_double(from, length) / static_cast<double>(length)) : T(0);
-  scale = static_cast<T>(1.0 / std::sqrt(mean_square_around(mean, from, length) + norm.epsilon));
+  scale =
+      static_cast<T>(1.0 / std::sqrt(squares_around(mean, from, length) / static_cast<double>(length) + norm.epsilon));
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);
   for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {

@@ -90,7 +90,7 @@ TEST_CASE("group_norm: equals layer norms of each group's channels") {
 }
 
 TEST_CASE("batch_norm: training equals its definition, any rank; running statistics follow") {
-  for (const Shape& shape : {Shape{5, 3}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}}) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}, Shape{3, 3, 20}, Shape{2, 3, 4, 5}}) {
     CAPTURE(to_string(shape));
     Axes axes{0};
     Shape channel{3};
