@@ -21,7 +21,7 @@ class Answers(unittest.TestCase):
         shutil.copy(ROOT / "dev", cls.root)
         shutil.copytree(ROOT / "tools", cls.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "examples/help", cls.root / "examples/help")
-        for folder in ("command/bench", "benches/peers"):
+        for folder in ("command/bench", "command/report", "benches/peers"):
             shutil.copytree(ROOT / folder, cls.root / folder, ignore=shutil.ignore_patterns("__pycache__"))
         for script in ("tools/setup.sh", "tools/compile_progress.py"):
             (cls.root / script).write_text("#!/bin/sh\necho \"$0 was called\" >&2\nexit 99\n")
@@ -48,6 +48,7 @@ class Answers(unittest.TestCase):
         self.expect(["./dev profile", "--shapes", *models], "profile", "--help")
         self.expect(["--list", "OLD NEW", "--peers"], "bench", "--help")
         self.expect(["./dev bench --peers", "--rounds"], "bench", "--peers", "--help")
+        self.expect(["RUN...", "--live", "./dev report"], "report", "--help")
 
     def test_options_of_the_examples(self):
         self.expect(["./dev demo [OPTIONS]", "--epochs"], "demo", "--help")
@@ -61,6 +62,13 @@ class Answers(unittest.TestCase):
             done = subprocess.run([self.root / "dev", *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 99, arguments)
             self.assertIn("setup.sh was called", done.stderr)
+
+    def test_reports_that_mean_nothing_are_refused_first(self):
+        for arguments, text in (([], "a RUN is missing"), (["--port", "1", "x"], "--port is of --live")):
+            done = subprocess.run([self.root / "dev", "report", *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(text, done.stderr)
+            self.assertNotIn("setup.sh was called", done.stderr)
 
     def test_peers_that_mean_nothing_are_refused_first(self):
         for arguments, text in ((["--threads", "zero"], "--threads wants numbers"), (["--only", "bench"], "invalid choice"),

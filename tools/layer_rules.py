@@ -89,6 +89,7 @@ WITHIN = {
     "command/dispatch": set(),
     "command/launch": set(),
     "command/info": LINKED_PROGRAMS["command/info"],
+    "command/report": set(),
     "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 

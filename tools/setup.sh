@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers python torch kernels).
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers report browser python torch kernels).
 # The one list of what Tutti needs from the system. The groups python, torch and kernels also fill build/python, build/torch and build/kernels,
 # from PyPI.
 set -euo pipefail
@@ -18,7 +18,9 @@ declare -A packages=(
   [torch]="python3 python3-venv"
   [kernels]="python3 python3-venv"
   [mpi]="libopenmpi-dev openmpi-bin"
-  [package]="debhelper dpkg-dev libbenchmark-dev"
+  [package]="debhelper dpkg-dev libbenchmark-dev libjs-dygraphs"
+  [report]="python3 libjs-dygraphs"
+  [browser]="chromium chromium-driver"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.

@@ -25,10 +25,11 @@ constexpr int kBadArguments = 2;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
-constexpr std::array<OtherCommand, 3> kCommands{{
+constexpr std::array<OtherCommand, 4> kCommands{{
     {"bench", "Runs the library's benches beside this machine's limits, and compares runs."},
     {"convert", "Writes the weights of one file to another one, between .safetensors and .npz."},
     {"info", "Says what a report of a problem needs: the build, devices, engines, libraries and limits."},
+    {"report", "Shows runs in one HTML file: curves, the timeline of steps, parameters; --live while they go on."},
 }};
 
 bool is_name(std::string_view text) {

@@ -40,6 +40,7 @@ TEST_CASE("command: --help names the subcommands, and theirs every option") {
   CHECK(contains(program.output, "\n  info "));
   CHECK(contains(program.output, "\n  bench "));
   CHECK(contains(program.output, "\n  convert "));
+  CHECK(contains(program.output, "\n  report "));
 
   RunningProgram launch({TUTTI_COMMAND, "launch", "--help"});
   CHECK(launch.end() == 0);

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run: a folder with files of metrics (*.jsonl), trace.json and run.json, or one file of metrics alone.
+
+What is missing is no error as long as something is there; what cannot be read is told on the page.
+"""
+
+import json
+import os
+import pathlib
+
+import metrics_file
+import series_data
+import trace_file
+
+LONGEST_JSON = 1 << 28  # bytes of trace.json and run.json
+
+
+class RunError(Exception):
+    pass
+
+
+class JsonFile:
+    """A file that is read as a whole when it has changed."""
+
+    def __init__(self, path, parse):
+        self.path, self.parse = path, parse
+        self.seen, self.content, self.trouble = None, None, ""
+
+    def read(self):
+        """Whether it had changed."""
+        try:
+            status = self.path.stat()
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if seen == self.seen:
+                return False
+            if status.st_size > LONGEST_JSON:
+                raise ValueError(f"it is longer than {LONGEST_JSON} bytes")
+            content = self.parse(self.path.read_text(encoding="utf-8", errors="replace"))
+            self.seen, self.content, self.trouble = seen, content, ""
+        except FileNotFoundError:
+            changed = self.seen is not None
+            self.seen, self.content, self.trouble = None, None, ""
+            return changed
+        except (OSError, ValueError, RecursionError, trace_file.TraceError) as error:
+            trouble = f"{self.path.name} cannot be read: {getattr(error, 'strerror', None) or error}"
+            changed, self.trouble = trouble != self.trouble, trouble
+            return changed
+        return True
+
+
+def parse_record(text):
+    content = json.loads(text)
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    return content
+
+
+class Run:
+    """One run, read as often as asked. `name` is what a page calls it."""
+
+    def __init__(self, path, name):
+        self.path, self.name = path, name
+        self.folder = path if path.is_dir() else None
+        self.files = {}
+        beside = path if self.folder else path.parent
+        self.trace = JsonFile(beside / "trace.json", trace_file.read_trace)
+        self.record = JsonFile(beside / "run.json", parse_record)
+
+    def read(self):
+        """Reads what is new; whether anything was. Throws RunError where there is nothing to read."""
+        changed = False
+        for path in sorted(self.folder.glob("*.jsonl")) if self.folder else [self.path]:
+            if path not in self.files:
+                self.files[path] = metrics_file.MetricsFile(path)
+                changed = True
+        for path, file in list(self.files.items()):
+            try:
+                changed |= file.read()
+            except FileNotFoundError:
+                del self.files[path]
+                changed = True
+            except OSError as error:
+                raise RunError(f"cannot read {path}: {error.strerror}") from None
+        for file in (self.trace, self.record):
+            changed |= file.read()
+        return changed
+
+    def require_content(self):
+        """Throws RunError where nothing of the run could be read."""
+        if self.trace.content or self.record.content or any(not file.is_empty() for file in self.files.values()):
+            return
+        if not self.files:
+            raise RunError(f"{self.path} has no *.jsonl, no trace.json and no run.json" if self.folder else f"{self.path} is gone")
+        for path, file in self.files.items():
+            if file.troubles:
+                number, reason = file.troubles[0]
+                raise RunError(f"{path}: no line has values; line {number} is {reason}")
+            if file.unfinished:
+                raise RunError(f"{path}: no line is whole yet")
+        raise RunError(f"{next(iter(self.files))} has no values" + (f" ({self.trace.trouble})" if self.trace.trouble else ""))
+
+    def value_count(self):
+        return sum(len(series.y) for file in self.files.values() for series in file.series.values())
+
+    def describe(self, arrays, all_values):
+        """What a page holds of it."""
+        series, figures, files = [], [], []
+        for path, file in self.files.items():
+            files.append(describe_file(path, file))
+            for each in file.series.values():
+                if len(each.y) and is_figure(each):
+                    figures.append([each.name, each.y[-1] if each.y[-1] - each.y[-1] == 0 else None])
+                elif len(each.y):
+                    series.append(series_data.describe(each, arrays, all_values) | {"file": path.name})
+            figures += [[name, text] for name, text in file.texts.items()]
+        return {"name": self.name, "path": str(self.path), "files": files, "figures": figures, "series": series,
+                "record": self.record.content, "trace": self.trace.content, "parameters": self.parameters(),
+                "troubles": [file.trouble for file in (self.trace, self.record) if file.trouble]}
+
+    def parameters(self):
+        """A row for each parameter that run.json or the trace names, in the first one's order."""
+        recorded = self.record.content.get("parameters") if self.record.content else None
+        rows = {}
+        for each in recorded if isinstance(recorded, list) else []:
+            if isinstance(each, dict) and isinstance(each.get("name"), str):
+                rows[each["name"]] = dict(each)
+        for name, times in (trace_file.parameters_of(self.trace.content) if self.trace.content else {}).items():
+            rows.setdefault(name, {"name": name}).update(times)
+        return list(rows.values())
+
+
+def is_figure(series):
+    """A single value beside no iteration: what a run says at its end."""
+    return series.axis == metrics_file.LINE and len(series.y) == 1
+
+
+def describe_file(path, file):
+    return {"name": path.name, "lines": file.lines, "broken": file.broken, "troubles": file.troubles,
+            "unfinished": file.unfinished, "left_out": [[name, count] for name, count in file.left_out.items()],
+            "names_left_out": len(file.names_left_out)}
+
+
+def open_runs(paths):
+    """A run for each path, with names that tell them apart; throws RunError for one that is not there."""
+    for path in paths:
+        if not path.exists():
+            raise RunError(f"there is no {path}")
+        if not path.is_dir() and not path.is_file():
+            raise RunError(f"{path} is neither a folder nor a file")
+    return [Run(path, name) for path, name in zip(paths, short_names(paths))]
+
+
+def short_names(paths):
+    """The ends of the paths, as long as they need be to differ; numbers behind those that are the same."""
+    parts = [pathlib.PurePath(os.path.abspath(path)).parts for path in paths]
+    names = []
+    for own in parts:
+        length = 1
+        while length < len(own) and sum(other[-length:] == own[-length:] for other in parts) > 1:
+            length += 1
+        names.append("/".join(own[-length:]).replace("//", "/"))
+    return [f"{name} ({names[:place].count(name) + 1})" if names.count(name) > 1 and names[:place].count(name) else name
+            for place, name in enumerate(names)]
