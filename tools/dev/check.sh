@@ -19,7 +19,7 @@ for option in "$@"; do
   esac
 done
 
-groups="build test bench check mpi python report"
+groups="build test bench check mpi python report browser"
 [ $full -eq 0 ] || groups="$groups tidy torch package aarch64"
 ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
@@ -245,6 +245,7 @@ stage "running test cases, self-test" tools/run_test_cases_self_test.py
 stage "merging tests, self-test" tools/compiling/merge_tests_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
 stage "reports" tests/command/report/report_test.py
+stage "reports in a browser" tests/command/report/browser_test.py
 stage "benches beside other libraries, self-test" benches/peers/peers_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py
 stage "./dev, self-test" tools/dev_self_test.py
