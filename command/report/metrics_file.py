@@ -17,6 +17,7 @@ LONGEST_LINE = 1 << 24
 MOST_NAMES = 1000  # series of one file
 NAMED_TROUBLES = 20
 CHECKED_TAIL = 256  # bytes before the end of what was read, by which a file that was written anew is known
+SCAN = json.JSONDecoder().scan_once  # a value and where it ends, without the looks at what is around it
 NAN, INFINITY = math.nan, math.inf
 
 
@@ -43,6 +44,17 @@ class Series:
         self.x.append(x)
         self.y.append(value)
         return True
+
+
+def axis_values(values):
+    """The same as numbers of an axis; None if one of them is no finite number."""
+    if not set(map(type, values)) <= {int, float}:
+        return None
+    try:
+        numbers = array.array("d", values)
+    except OverflowError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def to_float(value):
@@ -120,23 +132,26 @@ class MetricsFile:
         if self.open_line:
             self.open_line = False
             lines = lines[1:]
-        loads, plans = json.loads, self.plans
-        number = self.lines
+        scan, plans = SCAN, self.plans
+        number, current, rows, numbers = self.lines, None, [], []
         for line in lines:
             number += 1
             try:
-                row = loads(line)
-                plan = plans.get(tuple(row)) if type(row) is dict else None
-            except (ValueError, RecursionError) as error:
+                row, end = scan(line, 0)
+                if end != len(line):
+                    row = json.loads(line)
+                plan = type(row) is dict and plans.get(tuple(row)) or self.plan(row)
+            except (ValueError, TypeError, RecursionError, StopIteration) as error:
                 if line.strip():
-                    self.trouble(number, reason_of(error))
+                    self.trouble(number, reason_of(error, line))
                 continue
-            if plan is None:
-                if type(row) is not dict:
-                    self.trouble(number, "no JSON object")
-                    continue
-                plan = self.plan(tuple(row))
-            self.add(row, plan, number)
+            if plan is not current:
+                self.add_rows(current, rows, numbers)
+                current, rows, numbers = plan, [], []
+            rows.append(row)
+            numbers.append(number)
+        self.add_rows(current, rows, numbers)
+        self.troubles.sort()
         self.lines = number
 
     def take_unfinished(self, rest):
@@ -162,7 +177,11 @@ class MetricsFile:
         if len(self.troubles) < NAMED_TROUBLES:
             self.troubles.append((number, reason))
 
-    def plan(self, names):
+    def plan(self, row):
+        """The axis and the series of rows with such names. Throws TypeError for what is no object."""
+        if type(row) is not dict:
+            raise TypeError("no JSON object")
+        names = tuple(row)
         axis = next((name for name in AXES if name in names), LINE)
         plan = (axis, [(name, self.series_of(name, axis)) for name in names if name != axis])
         if len(self.plans) < MOST_NAMES:
@@ -179,29 +198,55 @@ class MetricsFile:
             self.series[axis, name] = series
         return series
 
-    def add(self, row, plan, number):
+    def add_rows(self, plan, rows, numbers):
+        """Adds rows with the same names: whole columns where they are numbers, which nearly all are."""
+        if not rows:
+            return
         axis, columns = plan
-        x = number
-        if axis != LINE:
-            x = row[axis]
-            if type(x) is not int and type(x) is not float or not math.isfinite(x := to_float(x)):
-                return self.trouble(number, f"'{axis}' is no finite number")
+        by_name = dict(zip(rows[0], zip(*(row.values() for row in rows))))
+        x = axis_values(numbers if axis == LINE else by_name[axis])
+        if x is None:
+            for row, number in zip(rows, numbers):
+                self.add_row(row, plan, number)
+            return
         for name, series in columns:
-            value = row[name]
-            if type(value) is float:  # nearly all are
-                series.x.append(x)
-                series.y.append(value)
-            elif not series.add(x, value):
-                if isinstance(value, str):
-                    self.texts[name] = value[:1000]
-                elif len(self.left_out) < MOST_NAMES or name in self.left_out:
-                    self.left_out[name] = self.left_out.get(name, 0) + 1
+            column = by_name[name]
+            if set(map(type, column)) == {float}:
+                series.x.extend(x)
+                series.y.extend(column)
+            else:
+                for at, value in zip(x, column):
+                    if not series.add(at, value):
+                        self.leave_out(name, value)
+
+    def add_row(self, row, plan, number):
+        axis, columns = plan
+        x = axis_values([row[axis]])
+        if x is None:
+            self.trouble(number, f"'{axis}' is no finite number")
+            return
+        for name, series in columns:
+            if not series.add(x[0], row[name]):
+                self.leave_out(name, row[name])
+
+    def leave_out(self, name, value):
+        if isinstance(value, str):
+            self.texts[name] = value[:1000]
+        elif len(self.left_out) < MOST_NAMES or name in self.left_out:
+            self.left_out[name] = self.left_out.get(name, 0) + 1
 
     def is_empty(self):
         return not self.texts and not any(series.y for series in self.series.values())
 
 
-def reason_of(error):
-    if isinstance(error, json.JSONDecodeError):
-        return f"no JSON: {error.msg} at column {error.colno}"
-    return "nested too deeply" if isinstance(error, RecursionError) else f"no JSON: {error}"
+def reason_of(error, line):
+    """What is wrong with a line, for which the scanner gave that error."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as told:
+        return f"no JSON: {told.msg} at column {told.colno}"
+    except (ValueError, RecursionError) as told:
+        return f"no JSON: {told}"
+    return "no JSON object"

@@ -85,6 +85,10 @@ class Files(InFolder):
         self.assertEqual([line for line, _ in file.troubles], [2, 3, 5, 6, 7])
         self.assertIn("'step' is no finite number", file.troubles[2][1])
 
+    def test_texts_and_lists_that_look_like_names_are_no_rows(self):
+        file = self.read('{"step":1,"a":1}\n["step","a"]\n{"a":1,"b":2}\n"ab"\n5\n')
+        self.assertEqual([line for line, _ in file.troubles], [2, 4, 5])
+
     def test_a_half_written_line_is_left_out_and_then_read(self):
         file = self.read('{"step":1,"a":1}\n{"step":2,"a"')
         self.assertTrue(file.unfinished)
