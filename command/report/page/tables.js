@@ -130,8 +130,8 @@ function recordTable(data, key, title) {
   const names = [...new Set(data.runs.flatMap((run) => (isObject(run.record?.[key]) ? Object.keys(run.record[key]) : [])))];
   if (names.length === 0) return [make("h2", {}, title), make("p", {class: "faint"}, "Not recorded.")];
   const rows = names.map((name) => {
-    const values = data.runs.map((run) => (isObject(run.record?.[key]) && name in run.record[key] ? plainText(run.record[key][name]) : "–")), differ = new Set(values).size > 1;
-    return make("tr", {}, make("td", {}, name), ...values.map((value) => make("td", {class: differ ? "best" : false}, value)));
+    const values = data.runs.map((run) => (isObject(run.record?.[key]) ? (name in run.record[key] ? plainText(run.record[key][name]) : "–") : null)), differ = new Set(values.filter((value) => value !== null)).size > 1;
+    return make("tr", {}, make("td", {}, name), ...values.map((value) => make("td", {class: differ && value !== null ? "best" : false}, value ?? "not recorded")));
   });
   const head = data.runs.length > 1 ? make("tr", {}, make("th", {}), ...data.runs.map((run) => make("th", {style: {textAlign: "left"}}, run.name))) : null;
   return [make("h2", {}, title), make("div", {class: "scroll"}, make("table", {class: "plain"}, head, ...rows))];
