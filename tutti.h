@@ -131,6 +131,7 @@
 #include <tutti/train/reporting/csv_writer.h>
 #include <tutti/train/reporting/json_lines_writer.h>
 #include <tutti/train/reporting/metrics.h>
+#include <tutti/train/reporting/run_record.h>
 #include <tutti/train/reporting/tensorboard_writer.h>
 #if !defined(TUTTI_WITHOUT_RECOMMENDER) && __has_include(<tutti/train/recommender_trainer.h>)
 #include <tutti/train/hooks/model_bank_loader.h>

@@ -2,6 +2,7 @@
 // A convolutional network learns handwritten digits on several devices, its gradients reduced while backward still
 // runs.
 #include <tutti/examples/digits_training.h>
+#include <tutti/examples/given_options.h>
 #include <tutti/examples/several_processes.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +37,7 @@ void print(const digits::Options& options, const digits::Result& result) {
     line("exposed", exposed(cost));
     line("waiting for the slowest", fmt::format("{:.3f} ms a step", cost.skew));
   }
-  line("written", fmt::format("{0}/metrics.jsonl, {0}/trace.json (open in ui.perfetto.dev)", options.output));
+  line("written", fmt::format("{0}/metrics.jsonl, run.json and trace.json (open in ui.perfetto.dev)", options.output));
   fmt::print("test accuracy: {:.1f} %\n", 100.0 * result.test_accuracy);
 }
 
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
   }
   try {
     examples::start_processes(options.processes, argc, argv);
+    options.given = examples::given_options(app);
     const digits::Result result = digits::train(options);
     if (!result.interrupted.empty()) {
       if (result.first_process) fmt::print(stderr, "{}\n", result.interrupted);

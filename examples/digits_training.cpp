@@ -7,6 +7,7 @@
 #include <tutti/distributed/process_group.h>
 #include <tutti/distributed/sync_summary.h>
 #include <tutti/examples/digits_network.h>
+#include <tutti/examples/given_options.h>
 #include <tutti/examples/residual_network.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
@@ -84,14 +85,21 @@ class Run {
       : options_(options),
         devices_(devices_of(options.device, options.devices, options.threads)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
-        sync_(processes_, devices_),
+        sync_(processes_, devices_, {.warn = [this](const std::string& text) { warn(text); }}),
         batches_(data_.first,
                  {.batch = options.batch, .devices = devices_, .world = sync_.world(), .seed = options.seed}),
         held_out_(data_.second,
                   {.batch = share(data_.second.size()), .devices = devices_, .world = sync_.world(), .shuffle = false}),
         learner_(sync_, initial_network(options), parts(),
                  {.step = {.metrics_every = batches_.steps()}, .evaluation = LearnerOptions::Evaluation::all}) {
-    if (learner_.writes()) metrics_.emplace(folder(options.output) + "/metrics.jsonl");
+    if (learner_.writes()) {
+      metrics_.emplace(folder(options.output) + "/metrics.jsonl");
+      record_ = std::make_unique<RunRecord>(
+          options.output + "/run.json",
+          RunDescription{.program = "digits",
+                         .options = options.given,
+                         .environment = examples::surroundings(devices_text(devices_), processes_.size())});
+    }
     const Schedule schedule = Schedule::cosine(options.learning_rate, options.epochs * batches_.steps());
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
@@ -104,6 +112,22 @@ class Run {
              .after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); },
              .after_evaluation = [this](Trainer& trainer, const Metrics& means) { report(trainer, means); }})});
   }
+
+  /// As `train`, and the run's record says how it ended.
+  Result recorded_train() try {
+    const Result result = train();
+    if (!record_) return result;
+    record_->set_parameters(learner_.model().named_parameters());
+    record_->end(result.interrupted.empty() ? RunRecord::Outcome::finished : RunRecord::Outcome::interrupted,
+                 result.interrupted);
+    return result;
+  } catch (const std::exception& error) {
+    if (record_) record_->end(RunRecord::Outcome::failed, error.what());
+    throw;
+  }
+
+ private:
+  using Learner = DataParallelLearner<Sequential, Batch>;
 
   Result train() {
     Result result;
@@ -145,8 +169,11 @@ class Run {
     return result;
   }
 
- private:
-  using Learner = DataParallelLearner<Sequential, Batch>;
+  // Called by the group, on a thread of its own.
+  void warn(const std::string& text) const {
+    log_message(LogLevel::warning, text);
+    if (record_) record_->add_message(LogLevel::warning, text);
+  }
 
   Learner::Parts parts() {
     return {.optimizer =
@@ -178,7 +205,9 @@ class Run {
     metrics_->write({{"epoch", trainer.epoch()},
                      {"loss", latest("loss")},
                      {"accuracy", latest("accuracy")},
+                     {"validation_loss", means.at("loss")},
                      {"validation_accuracy", means.at("accuracy")},
+                     {"learning_rate", learner_.optimizer(0).learning_rate()},
                      {"images_per_second", latest("throughput")},
                      {"peak_memory_bytes", latest("memory")},
                      {"step_seconds", latest("sync/step_time")},
@@ -235,6 +264,7 @@ class Run {
   const Options options_;
   const std::vector<Device> devices_;
   const SplitExamples data_;
+  std::unique_ptr<RunRecord> record_;  // the first process's
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;
@@ -247,6 +277,6 @@ class Run {
 
 }  // namespace
 
-Result train(const Options& options) { return Run(options).train(); }
+Result train(const Options& options) { return Run(options).recorded_train(); }
 
 }  // namespace digits

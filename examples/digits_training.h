@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/train/data/dataset.h>
+#include <tutti/train/reporting/run_record.h>
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@ namespace digits {
 
 struct Options {
   std::string data = "examples/data/digits.csv.gz";
-  std::string output = "runs/digits";                    ///< folder for metrics.jsonl and trace.json
+  std::string output = "runs/digits";                    ///< folder for metrics.jsonl, trace.json and run.json
   std::string network = "lenet";                         ///< or "resnet"
   std::string device = "cpu";                            ///< kind
   std::int64_t devices = 2;                              ///< of each process
@@ -21,6 +22,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
   double learning_rate = 0.005;
+  tutti::RunDescription::Facts given = {};  ///< all of these by name, for the run's record
 };
 
 /// Milliseconds of a step, medians.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A character-level language model, GPT or LSTM, learns any text file on several devices, and writes some of its own.
+#include <tutti/examples/given_options.h>
 #include <tutti/examples/language_models.h>
 #include <tutti/examples/several_processes.h>
 #include <tutti/examples/text_training.h>
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
   }
   try {
     examples::start_processes(options.processes, argc, argv);
+    options.given = examples::given_options(app);
     const text::Result result = text::train(options);
     if (!result.interrupted.empty()) {
       if (result.first_process) fmt::print(stderr, "{}\n", result.interrupted);

@@ -4,6 +4,7 @@
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/process_group.h>
+#include <tutti/examples/given_options.h>
 #include <tutti/examples/language_models.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
@@ -61,7 +62,7 @@ class Run {
         vocabulary_(contents_),
         tokens_(vocabulary_.encode(contents_)),
         held_out_(tokens_.size() / 10),
-        sync_(processes_, devices_),
+        sync_(processes_, devices_, {.warn = [this](const std::string& text) { warn(text); }}),
         batches_(training_batches()),
         held_out_batches_(held_out_batches()),
         learner_(sync_, initial_model(), parts(),
@@ -73,6 +74,28 @@ class Run {
     add_hooks();
     if (options_.resume) resume();
   }
+
+  /// As `train`, and the run's record says how it ended.
+  Result recorded_train() try {
+    if (learner_.writes())
+      record_ = std::make_unique<RunRecord>(
+          options_.output + "/run.json",
+          RunDescription{.program = "text",
+                         .options = options_.given,
+                         .environment = examples::surroundings(devices_text(devices_), processes_.size())});
+    const Result result = train();
+    if (!record_) return result;
+    record_->set_parameters(learner_.model().named_parameters());
+    record_->end(result.interrupted.empty() ? RunRecord::Outcome::finished : RunRecord::Outcome::interrupted,
+                 result.interrupted);
+    return result;
+  } catch (const std::exception& error) {
+    if (record_) record_->end(RunRecord::Outcome::failed, error.what());
+    throw;
+  }
+
+ private:
+  using Learner = DataParallelLearner<Sequential, Batch>;
 
   Result train() {
     if (learner_.writes())
@@ -97,8 +120,11 @@ class Run {
     return result;
   }
 
- private:
-  using Learner = DataParallelLearner<Sequential, Batch>;
+  // Called by the group, on a thread of its own.
+  void warn(const std::string& text) const {
+    log_message(LogLevel::warning, text);
+    if (record_) record_->add_message(LogLevel::warning, text);
+  }
 
   std::string what_was_kept() {
     const std::string log = options_.output + "/log.jsonl";
@@ -260,7 +286,8 @@ class Run {
   const std::string contents_;
   const Vocabulary vocabulary_;
   const Tokens tokens_;
-  const std::int64_t held_out_;  // tokens at the end
+  const std::int64_t held_out_;        // tokens at the end
+  std::unique_ptr<RunRecord> record_;  // the first process's
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;
@@ -273,6 +300,6 @@ class Run {
 
 }  // namespace
 
-Result train(const Options& options) { return Run(options).train(); }
+Result train(const Options& options) { return Run(options).recorded_train(); }
 
 }  // namespace text

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/train/reporting/run_record.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,7 +11,7 @@ namespace text {
 
 struct Options {
   std::string text;                  ///< path of any text; its bytes are the characters
-  std::string output = "runs/text";  ///< folder for log.jsonl and checkpoints
+  std::string output = "runs/text";  ///< folder for log.jsonl, run.json and checkpoints
   std::string model = "gpt";         ///< or "lstm"
   std::int64_t vocabulary = 0;       ///< rows of the table of characters; 0: as many as the text has
   std::string device = "cpu";
@@ -36,6 +38,7 @@ struct Options {
   std::int64_t sample = 200;          ///< characters to write at the end
   std::string prompt;                 ///< empty: the text's first character
   double temperature = 0.8;
+  tutti::RunDescription::Facts given = {};  ///< all of these by name, for the run's record
 };
 
 struct Result {

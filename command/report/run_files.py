@@ -4,6 +4,7 @@
 What is missing is no error as long as something is there; what cannot be read is told on the page.
 """
 
+import datetime
 import json
 import os
 import pathlib
@@ -35,6 +36,8 @@ class JsonFile:
                 return False
             if status.st_size > LONGEST_JSON:
                 raise ValueError(f"it is longer than {LONGEST_JSON} bytes")
+            if status.st_size == 0:  # it is written at the end
+                raise FileNotFoundError
             content = self.parse(self.path.read_text(encoding="utf-8", errors="replace"))
             self.seen, self.content, self.trouble = seen, content, ""
         except FileNotFoundError:
@@ -99,12 +102,26 @@ class Run:
                 raise RunError(f"{path}: no line is whole yet")
         raise RunError(f"{next(iter(self.files))} has no values" + (f" ({self.trace.trouble})" if self.trace.trouble else ""))
 
+    def own_trace(self):
+        """The trace, and why it is left out: a run writes it at its end, so one from before its beginning is another's."""
+        trace, record = self.trace.content, self.record.content
+        if trace is None or record is None:
+            return trace, ""
+        try:
+            started = datetime.datetime.fromisoformat(str(record.get("started")).replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return trace, ""
+        if self.trace.seen[2] / 1e9 >= started:
+            return trace, ""
+        return None, f"{self.trace.path.name} was written before this run began, and is left out"
+
     def value_count(self):
         return sum(len(series.y) for file in self.files.values() for series in file.series.values())
 
     def describe(self, arrays, all_values):
         """What a page holds of it."""
         series, figures, files = [], [], []
+        trace, left_out = self.own_trace()
         for path, file in self.files.items():
             files.append(describe_file(path, file))
             for each in file.series.values():
@@ -114,17 +131,17 @@ class Run:
                     series.append(series_data.describe(each, arrays, all_values) | {"file": path.name})
             figures += [[name, text] for name, text in file.texts.items()]
         return {"name": self.name, "path": str(self.path), "files": files, "figures": figures, "series": series,
-                "record": self.record.content, "trace": self.trace.content, "parameters": self.parameters(),
-                "troubles": [file.trouble for file in (self.trace, self.record) if file.trouble]}
+                "record": self.record.content, "trace": trace, "parameters": self.parameters(trace),
+                "troubles": [trouble for trouble in (self.trace.trouble, self.record.trouble, left_out) if trouble]}
 
-    def parameters(self):
+    def parameters(self, trace):
         """A row for each parameter that run.json or the trace names, in the first one's order."""
         recorded = self.record.content.get("parameters") if self.record.content else None
         rows = {}
         for each in recorded if isinstance(recorded, list) else []:
             if isinstance(each, dict) and isinstance(each.get("name"), str):
                 rows[each["name"]] = dict(each)
-        for name, times in (trace_file.parameters_of(self.trace.content) if self.trace.content else {}).items():
+        for name, times in (trace_file.parameters_of(trace) if trace else {}).items():
             rows.setdefault(name, {"name": name}).update(times)
         return list(rows.values())
 

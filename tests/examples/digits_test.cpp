@@ -76,12 +76,30 @@ TEST_CASE("digits: a short run trains, reports and writes metrics and trace") {
       const auto json = nlohmann::json::parse(line);
       if (!json.contains("epoch")) continue;
       ++epochs;
-      for (const char* name : {"images_per_second", "peak_memory_bytes", "step_seconds"}) CHECK(json.at(name) > 0);
+      for (const char* name :
+           {"images_per_second", "peak_memory_bytes", "step_seconds", "validation_loss", "learning_rate"})
+        CHECK(json.at(name) > 0);
     }
     CHECK(epochs == 4);
     std::ifstream trace(folder() + "/out/trace.json");
     CHECK(nlohmann::json::parse(trace).at("traceEvents").size() > 20);
+    std::ifstream record(folder() + "/out/run.json");
+    const auto told = nlohmann::json::parse(record);
+    CHECK(told.at("outcome") == "finished");
+    CHECK(told.at("options").at("devices") == devices);
+    CHECK(told.at("options").at("batch") == "32");
+    CHECK(told.at("parameters").size() == 8);
+    for (const auto& parameter : told.at("parameters")) CHECK(parameter.at("gradient_norm") > 0);
   }
+  std::filesystem::remove_all(folder());
+}
+
+TEST_CASE("digits: a run that fails says so in its record") {
+  CHECK(digits("--epochs 2 --learning-rate 1e30").code == 1);
+  std::ifstream record(folder() + "/out/run.json");
+  const auto told = nlohmann::json::parse(record);
+  CHECK(told.at("outcome") == "failed");
+  CHECK(told.at("reason").get<std::string>().find("--learning-rate") != std::string::npos);
   std::filesystem::remove_all(folder());
 }
 

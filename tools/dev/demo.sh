@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev demo [digits | text | recommender | resume] [OPTION...]: builds that example, digits if none is named, for this machine and runs it.
+# Those that write metrics have a report of the run at their end.
 set -euo pipefail
 . tools/dev/build.sh
 
@@ -20,7 +21,7 @@ for option in "$@"; do
       ;;
   esac
 done
-tools/setup.sh build test bench
+tools/setup.sh build test bench report
 folder=""
 configure_demo "examples/$example"
 program=$folder/examples/$example
@@ -32,15 +33,17 @@ for option in "$@"; do
 done
 # Paths are the caller's; the defaults lie here.
 paths=()
-take=0
+output=runs/$example
+last=""
 for option in "$@"; do
-  case $take:$option in
-    1:/* | 0:*=/*) ;;
-    1:*) option=$TUTTI_CALLED_FROM/$option ;;
-    0:--data=* | 0:--output=* | 0:--text=*) option=${option%%=*}=$TUTTI_CALLED_FROM/${option#*=} ;;
+  case $last:$option in
+    --*:/* | :*=/*) ;;
+    --*:*) option=$TUTTI_CALLED_FROM/$option ;;
+    :--data=* | :--output=* | :--text=*) option=${option%%=*}=$TUTTI_CALLED_FROM/${option#*=} ;;
   esac
-  take=0
-  case $option in --data | --output | --text) take=1 ;; esac
+  case $last$option in --output/* | --output=*) output=${option#--output=} ;; esac
+  case $last:$option in :--data | :--output | :--text) last=$option ;; *) last="" ;; esac
   paths+=("$option")
 done
-exec "$program" ${paths[@]+"${paths[@]}"}
+[ "$example" != resume ] || exec "$program" ${paths[@]+"${paths[@]}"}
+exec tools/dev/run_then_report.py "$output" "$program" ${paths[@]+"${paths[@]}"}

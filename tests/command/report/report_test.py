@@ -8,6 +8,7 @@ import base64
 import http.client
 import json
 import math
+import os
 import pathlib
 import signal
 import subprocess
@@ -265,6 +266,18 @@ class Pages(InFolder):
         troubles = data_of((self.folder / "report.html").read_text())["runs"][0]["troubles"]
         self.assertEqual([trouble.split()[0] for trouble in troubles], ["trace.json", "run.json"])
 
+    def test_the_trace_of_an_earlier_run_is_left_out(self):
+        self.path.write_text('{"iteration":1,"loss":2}\n')
+        (self.folder / "trace.json").write_text(trace_text())
+        for started, has_steps in (("2001-01-01T00:00:00Z", True), ("2999-01-01T00:00:00Z", False), ("soon", True)):
+            (self.folder / "run.json").write_text(json.dumps({"started": started}))
+            self.report(self.folder)
+            run = data_of((self.folder / "report.html").read_text())["runs"][0]
+            self.assertEqual((run["trace"] is not None, bool(run["parameters"]), len(run["troubles"])), (has_steps, has_steps, int(not has_steps)))
+        (self.folder / "trace.json").write_text("")  # as it is until a run's end
+        self.report(self.folder)
+        self.assertEqual(data_of((self.folder / "report.html").read_text())["runs"][0]["troubles"], [])
+
     def test_several_runs_are_told_apart(self):
         for name in ("a/run", "b/run"):
             (self.folder / name).mkdir(parents=True)
@@ -289,6 +302,35 @@ class Pages(InFolder):
     def test_names_are_as_short_as_they_can_be(self):
         paths = [pathlib.Path(path) for path in ("/x/a/run", "/x/b/run", "/x/c")]
         self.assertEqual(run_files.short_names(paths), ["a/run", "b/run", "c"])
+
+
+class Demos(InFolder):
+    """A demo's program, and the report behind it."""
+
+    def start(self, script):
+        return subprocess.Popen([ROOT / "tools/dev/run_then_report.py", self.folder, sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+
+    def outcome(self, running):
+        said, told = running.communicate(timeout=60)
+        return running.returncode, said, told
+
+    def test_a_run_ends_with_its_report(self):
+        status, said, told = self.outcome(self.start("import sys; open('metrics.jsonl', 'w').write('{\"epoch\":1,\"loss\":2}\\n'); print('figures'); sys.exit(3)"))
+        self.assertEqual((status, said), (3, "figures\n"))
+        self.assertIn(f"{self.folder}/report.html: ./dev report --open {self.folder}", told)
+        self.assertTrue((self.folder / "report.html").is_file())
+
+    def test_what_wrote_nothing_has_none(self):
+        self.path.write_text('{"epoch":1,"loss":2}\n')
+        os.utime(self.path, (0, 0))
+        self.assertEqual(self.outcome(self.start("print('usage')")), (0, "usage\n", ""))
+
+    def test_signals_go_to_the_program(self):
+        running = self.start("import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\nprint('ready', flush=True)\ntime.sleep(60)")
+        self.assertEqual(running.stdout.readline(), "ready\n")
+        running.send_signal(signal.SIGTERM)
+        self.assertEqual(self.outcome(running)[0], 9)
+        self.assertEqual(self.outcome(self.start("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))[0], -signal.SIGKILL)
 
 
 class Live(InFolder):
