@@ -204,6 +204,7 @@ class Chart {
 
   // Marks at the lower edge where values are not finite, lines where a resumed run went back to.
   underlay(context, area, graph) {
+    context.lineJoin = "round";  // pointed corners would reach beyond the values
     context.save();
     const [low, high] = graph.xAxisRange();
     for (const member of this.shownMembers()) {

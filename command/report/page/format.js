@@ -28,7 +28,7 @@ function numberText(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e15) return value.toLocaleString("en").replaceAll(",", "\u202f").replace("-", "−");
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(3).replace("e+", "e").replace("-", "−");
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(3).replace("e+", "e").replace(/\.?0+e/, "e").replaceAll("-", "−");
   return value.toPrecision(size >= 1000 ? 7 : 5).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "").replace("-", "−");
 }
 

@@ -196,9 +196,9 @@ class Timeline {
   }
 }
 
-// The step whose length is the median.
+// The step whose length is the median; of those that have one before them, if any has.
 function typicalStep(steps) {
-  const order = steps.map((_, k) => k).sort((a, b) => steps[a].times.whole - steps[b].times.whole);
+  const order = steps.map((_, k) => k).slice(steps.length > 1 ? 1 : 0).sort((a, b) => steps[a].times.whole - steps[b].times.whole);
   return order[order.length >> 1];
 }
 

@@ -92,6 +92,7 @@ class Curves(InBrowser):
         drawn = self.drawn("loss")
         self.assertEqual(max(drawn), 100.0)
         self.assertLess(len(drawn), 20000)
+        self.assertEqual(self.browser.run(f"return {CHART.format('loss')}.graph.hidden_ctx_.lineJoin;"), "round")  # corners end where values do
         plot = self.chart("loss")
         self.browser.run(f"{CHART.format('loss')}.choose([54000, 54900]);")
         self.browser.wait(f"{CHART.format('loss')}.graph.xAxisRange()[0] > 53000")
@@ -251,9 +252,9 @@ def make_pictures(folder, run, other):
     with tempfile.TemporaryDirectory() as kept:
         pages = {"report": [run], "compare": [run, other]} if other else {"report": [run]}
         for name, runs in pages.items():
-            subprocess.run([sys.executable, PROGRAM, "--output", f"{kept}/{name}.html", *runs], check=True)
+            subprocess.run([sys.executable, PROGRAM, "--output", f"{kept}/{name}.html", *(each.relative_to(run.parents[1]) for each in runs)], check=True, cwd=run.parents[1])
         for dark in (False, True):
-            with webdriver.Browser(1280, 900, dark) as browser:
+            with webdriver.Browser(1280, 1010, dark) as browser:
                 for name in pages:
                     browser.open(pathlib.Path(kept) / f"{name}.html")
                     browser.wait("Number(document.documentElement.dataset.drawn) > 1", seconds=60)
