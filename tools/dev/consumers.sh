@@ -136,6 +136,17 @@ with_benchmarks() {
   fi
 }
 
+# A page by what is installed alone, with the plotting library where it was found.
+with_reports() {
+  local tutti=${library%/lib*}/bin/tutti
+  echo '{"iteration":1,"loss":2}' >metrics.jsonl
+  if "$tutti" report . 2>output; then
+    grep -q 'Permission is hereby granted' report.html
+  else
+    [ ! -e "${library%/lib*}/libexec/tutti/report/dygraph.min.js" ] && grep -q 'Debian: libjs-dygraphs' output
+  fi
+}
+
 # Of two compilers, one of which marks no variable as the only one of a process.
 as_plugins() {
   local name compiler=g++
@@ -300,6 +311,7 @@ consumer event_loop in_an_event_loop
 consumer own_resources with_own_resources
 consumer extension with_an_extension
 consumer benchmarks with_benchmarks
+consumer reports with_reports
 consumer conformance with_conformance
 consumer plugins as_plugins
 consumer processes in_two_processes
