@@ -72,7 +72,7 @@ class Run:
     def read(self):
         """Reads what is new; whether anything was. Throws RunError where there is nothing to read."""
         changed = False
-        for path in sorted(self.folder.glob("*.jsonl")) if self.folder else [self.path]:
+        for path in sorted(filter(pathlib.Path.is_file, self.folder.glob("*.jsonl"))) if self.folder else [self.path]:
             if path not in self.files:
                 self.files[path] = metrics_file.MetricsFile(path)
                 changed = True

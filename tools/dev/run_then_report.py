@@ -28,9 +28,10 @@ def main(folder, words):
         signal.signal(number, lambda received, _: child.send_signal(received))
     status = child.wait()
     if is_new(folder, began):
-        report = subprocess.run([sys.executable, REPORT, folder], capture_output=True, text=True)
+        report = subprocess.run([sys.executable, REPORT, folder], capture_output=True, text=True, env=os.environ | {"TUTTI_CALLED_FROM": "."})
         if report.returncode == 0:
-            print(f"report                  {folder}/report.html: ./dev report --open {folder}", file=sys.stderr, flush=True)
+            seen = os.path.relpath(folder, os.environ.get("TUTTI_CALLED_FROM", "."))
+            print(f"report                  {seen}/report.html: ./dev report --open {seen}", file=sys.stderr, flush=True)
         else:
             print(report.stderr, end="", file=sys.stderr)
     if status < 0:
