@@ -4,6 +4,7 @@
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/process_group.h>
+#include <tutti/distributed/sync_report.h>
 #include <tutti/examples/given_options.h>
 #include <tutti/examples/language_models.h>
 #include <tutti/nn/loss.h>
@@ -106,6 +107,7 @@ class Run {
     if (interrupt_->interrupted()) return {.first_process = learner_.writes(), .interrupted = what_was_kept()};
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const LearnerTrainer<Batch>& trainer = learner_.main();
+    write_chrome_trace(sync_, options_.output + "/trace.json");
     Result result;
     for (const Tensor& parameter : learner_.model().parameters()) result.parameters += parameter.size();
     result.training_loss = learner_.main().storage().latest("total_loss")->value;

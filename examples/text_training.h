@@ -11,7 +11,7 @@ namespace text {
 
 struct Options {
   std::string text;                  ///< path of any text; its bytes are the characters
-  std::string output = "runs/text";  ///< folder for log.jsonl, run.json and checkpoints
+  std::string output = "runs/text";  ///< folder for log.jsonl, trace.json, run.json and checkpoints
   std::string model = "gpt";         ///< or "lstm"
   std::int64_t vocabulary = 0;       ///< rows of the table of characters; 0: as many as the text has
   std::string device = "cpu";

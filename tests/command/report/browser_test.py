@@ -106,6 +106,32 @@ class Curves(InBrowser):
         self.browser.wait(f"{CHART.format('loss')}.graph.xAxisRange()[1] > 99000")
         self.assertEqual(max(self.drawn("loss")), 100.0)
 
+    def test_each_pixel_keeps_its_extremes_and_its_ends(self):
+        self.show(self.run_folder("run", [{"iteration": 1, "loss": 1}]))
+        faults = self.browser.run("""
+            const count = 50000, x = new Float64Array(count), y = new Float64Array(count), faults = [];
+            let state = 1, at = 0;
+            const chance = () => (state = (state * 48271) % 2147483647) / 2147483647;
+            for (let i = 0; i < count; ++i) {
+              at += chance() < 0.1 ? 0 : chance() < 0.001 ? 5000 : 1;  // the same place twice, and gaps
+              x[i] = at;
+              y[i] = chance() < 0.001 ? NaN : chance() < 0.001 ? -Infinity : chance() - 0.5;
+            }
+            for (const [low, high] of [[0, at], [1000, 30000], [-5000, 2000], [at - 100, at + 100], [20000, 20000], [at + 10, at + 20]]) {
+              const columns = 300, places = placesToDraw(x, y, low, high, columns), kept = new Set(places);
+              if (places.some((place, k) => k > 0 && place <= places[k - 1])) faults.push("order");
+              const first = Math.max(low, x[0]), last = Math.min(high, x[count - 1]), found = new Map();
+              for (let i = 0; i < count; ++i) {
+                if (x[i] < first || x[i] > last || !Number.isFinite(y[i])) continue;
+                const column = Math.floor((x[i] - first) * columns / (last - first)), range = found.get(column) ?? [i, i];
+                found.set(column, [y[i] < y[range[0]] ? i : range[0], y[i] > y[range[1]] ? i : range[1]]);
+              }
+              for (const range of found.values()) if (!range.every((place) => kept.has(place))) faults.push(`${low} to ${high}: ${range}`);
+              if (places.length > 5 * (columns + 1) + 10 * Math.max(20, columns >> 3) + 20) faults.push(`${places.length} places`);
+            }
+            return faults;""")
+        self.assertEqual(faults, [])
+
     def test_dragging_zooms_all_charts_of_an_axis(self):
         self.show(self.run_folder("run", [{"iteration": i, "loss": 1 / (1 + i), "lr": 0.1} for i in range(1000)]))
         plot = self.chart("loss")
