@@ -75,9 +75,9 @@ class Timeline {
       const hidden = median(times.map((each) => each.hidden).filter((share) => share !== null));
       return make("tr", {}, make("td", {}, name), make("td", {}, numberText(trace.steps.length)), make("td", {}, middle((each) => each.whole)), make("td", {}, middle((each) => each.backward)),
         make("td", {}, middle((each) => Math.max(...each.waits))), make("td", {}, middle((each) => each.exposed)), make("td", {}, middle((each) => each.release)), make("td", {}, hidden === null ? "–" : `${(100 * hidden).toFixed(0)} %`),
-        make("td", {}, numberText(median(trace.steps.map((step) => step.buckets.length)))));
+        make("td", {}, numberText(median(trace.steps.map((step) => step.buckets.filter(([process]) => process === 0).length)))));
     };
-    const heads = ["medians of recorded steps", "steps", "backward's begin to the end", "all backwards", "first waits for last", "exposed", "release", "reduction hidden", "buckets"];
+    const heads = ["medians of recorded steps", "steps", "backward's begin to the end", "all backwards", "first waits for last", "exposed", "release", "reduction hidden", "buckets of a process"];
     return make("div", {class: "scroll"}, make("table", {id: "steps-table"}, make("tr", {}, ...heads.map((text) => make("th", {}, text))), ...this.runs.map(row)));
   }
 
