@@ -89,7 +89,8 @@ def make_page(data, library):
              "style": (library.style + (PAGE / "report.css").read_text(encoding="utf-8")).replace("</style", "<\\/style"),
              "data": data_text(data), "licence": html.escape(library.licence), "scripts": "\n".join(scripts)}
     pieces = (PAGE / "report.html").read_text(encoding="utf-8").split("@@")
-    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+    page = "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+    return page.encode(errors="replace").decode()  # paths may be no text
 
 
 def is_report(path):

@@ -119,6 +119,7 @@ def serve(options, runs, library):
 
 
 def main(words):
+    sys.stdout.reconfigure(errors="backslashreplace")  # paths may be no text
     if "-h" in words or "--help" in words:
         print(__doc__.partition("\n\n")[2].strip())
         return 0

@@ -245,6 +245,7 @@ stage "running test cases, self-test" tools/run_test_cases_self_test.py
 stage "merging tests, self-test" tools/compiling/merge_tests_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
 stage "reports" tests/command/report/report_test.py
+stage "reports, what they read" tests/command/report/reading_test.py
 stage "reports in a browser" tests/command/report/browser_test.py
 stage "benches beside other libraries, self-test" benches/peers/peers_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py

@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 
-import report_test  # noqa: E402
+import report_files  # noqa: E402
 import webdriver  # noqa: E402
 
 PROGRAM = ROOT / "command/report/tutti_report.py"
@@ -51,7 +51,7 @@ class InBrowser(unittest.TestCase):
         folder.mkdir()
         (folder / "log.jsonl").write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
         if trace:
-            (folder / "trace.json").write_text(report_test.trace_text())
+            (folder / "trace.json").write_text(report_files.trace_text())
         if record:
             (folder / "run.json").write_text(json.dumps(record))
         return folder
@@ -238,7 +238,7 @@ class Pages(InBrowser):
         evil = "</script><img src=x onerror=\"window.hit=1\"><script>window.hit=1</script>"
         record = {"outcome": evil, "options": {evil: evil}, "messages": [{"level": "error", "text": evil}], "parameters": [{"name": evil, "dtype": evil, "shape": evil}]}
         folder = self.run_folder("run", [{"iteration": 1, evil: 1}, {"iteration": 2, evil: 2}, {evil: 3}], trace=True, record=record)
-        (folder / "trace.json").write_text(report_test.trace_text().replace('"final: w"', json.dumps("final: " + evil)).replace('"w"', json.dumps(evil)).replace("cpu:0", json.dumps(evil)[1:-1]))
+        (folder / "trace.json").write_text(report_files.trace_text().replace('"final: w"', json.dumps("final: " + evil)).replace('"w"', json.dumps(evil)).replace("cpu:0", json.dumps(evil)[1:-1]))
         self.show(folder)
         time.sleep(0.3)
         self.assertEqual(self.browser.run("return [window.hit === undefined, document.querySelectorAll('img').length];"), [True, 0])

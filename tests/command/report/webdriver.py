@@ -34,6 +34,7 @@ class Browser:
         if port is None:
             raise RuntimeError("chromedriver did not start")
         self.base = f"http://127.0.0.1:{port}"
+        # Root, as CI is, has no sandbox; what is opened are pages of tests.
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
                      "--hide-scrollbars", f"--window-size={width},{height}", f"--user-data-dir={self.folder.name}"]
         if dark:
