@@ -23,6 +23,7 @@
 #include <tutti/train/reporting/metrics.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <chrono>
@@ -99,6 +100,7 @@ class Run {
           RunDescription{.program = "digits",
                          .options = options.given,
                          .environment = examples::surroundings(devices_text(devices_), processes_.size())});
+      warned_ = record_.get();
     }
     const Schedule schedule = Schedule::cosine(options.learning_rate, options.epochs * batches_.steps());
     for (std::size_t d = 0; d < devices_.size(); ++d)
@@ -172,7 +174,7 @@ class Run {
   // Called by the group, on a thread of its own.
   void warn(const std::string& text) const {
     log_message(LogLevel::warning, text);
-    if (record_) record_->add_message(LogLevel::warning, text);
+    if (RunRecord* const record = warned_) record->add_message(LogLevel::warning, text);
   }
 
   Learner::Parts parts() {
@@ -264,7 +266,8 @@ class Run {
   const Options options_;
   const std::vector<Device> devices_;
   const SplitExamples data_;
-  std::unique_ptr<RunRecord> record_;  // the first process's
+  std::unique_ptr<RunRecord> record_;         // the first process's
+  std::atomic<RunRecord*> warned_ = nullptr;  // the same, for the group's thread
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;

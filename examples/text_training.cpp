@@ -27,6 +27,7 @@
 #include <tutti/train/reporting/json_lines_writer.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -78,12 +79,14 @@ class Run {
 
   /// As `train`, and the run's record says how it ended.
   Result recorded_train() try {
-    if (learner_.writes())
+    if (learner_.writes()) {
       record_ = std::make_unique<RunRecord>(
           options_.output + "/run.json",
           RunDescription{.program = "text",
                          .options = options_.given,
                          .environment = examples::surroundings(devices_text(devices_), processes_.size())});
+      warned_ = record_.get();
+    }
     const Result result = train();
     if (!record_) return result;
     record_->set_parameters(learner_.model().named_parameters());
@@ -125,7 +128,7 @@ class Run {
   // Called by the group, on a thread of its own.
   void warn(const std::string& text) const {
     log_message(LogLevel::warning, text);
-    if (record_) record_->add_message(LogLevel::warning, text);
+    if (RunRecord* const record = warned_) record->add_message(LogLevel::warning, text);
   }
 
   std::string what_was_kept() {
@@ -288,8 +291,9 @@ class Run {
   const std::string contents_;
   const Vocabulary vocabulary_;
   const Tokens tokens_;
-  const std::int64_t held_out_;        // tokens at the end
-  std::unique_ptr<RunRecord> record_;  // the first process's
+  const std::int64_t held_out_;               // tokens at the end
+  std::unique_ptr<RunRecord> record_;         // the first process's
+  std::atomic<RunRecord*> warned_ = nullptr;  // the same, for the group's thread
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;
