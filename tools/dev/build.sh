@@ -87,6 +87,7 @@ configure_demo() {
   folder=$release
   # shellcheck disable=SC2086  # one word each
   if { [ -x "$release/$1" ] && is_configured "$release" $release_options; } || { { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && has_gpu; }; then
+    tools/setup.sh test bench
     configure_release
   else
     folder=build/demo

@@ -21,7 +21,7 @@ for option in "$@"; do
       ;;
   esac
 done
-tools/setup.sh build test bench report
+tools/setup.sh build report
 folder=""
 configure_demo "examples/$example"
 program=$folder/examples/$example
