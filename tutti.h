@@ -6,6 +6,10 @@
 // library: backend/registry.h (kinds of devices), autodiff/node.h and autodiff/custom_elementwise.h (operations),
 // backend/custom_kernel.h (kernels), distributed/communicator.h.
 
+#if __cplusplus < 202002L
+#error "Tutti needs C++20: compile with -std=c++20 or a later standard"
+#endif
+
 #include <tutti/version.h>
 
 // Tensors, operations, gradients.

@@ -11,6 +11,10 @@
 
 using namespace tutti;
 
+#ifdef STANDARD_AFTER
+static_assert(__cplusplus > STANDARD_AFTER, "flags of the package came after the program's own standard, and undid it");
+#endif
+
 namespace {
 
 double trained_loss() {

@@ -55,6 +55,12 @@ with_pkg_config() {
   "$@" "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) && ./program
 }
 
+# The package says no standard; who forgets it is told.
+with_an_old_standard() {
+  # shellcheck disable=SC2046  # one word each
+  ! g++ -std=c++17 -fsyntax-only "$sources/program.cpp" $(pkg-config --cflags tutti) 2>output && grep -m 1 error: output | grep 'Tutti needs C++20'
+}
+
 statically() {
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti-static) && ./program && ldd program >linked &&
@@ -152,7 +158,7 @@ as_plugins() {
   local name compiler=g++
   for name in one other; do
     # shellcheck disable=SC2046  # one word each
-    "$compiler" -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
+    "$compiler" -std=c++20 -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
     compiler=clang++-16
   done
   gcc -std=c11 "$sources/plugin/host.c" -o host -ldl && ./host ./one.so ./other.so
@@ -292,8 +298,9 @@ on_the_best_level() {
   both_processes $((port + 1)) && [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ]
 }
 
-consumer pkg_config with_pkg_config g++
-consumer pkg_config_clang_23 with_pkg_config clang++-16 -std=c++2b
+consumer pkg_config with_pkg_config g++ -std=c++20
+consumer pkg_config_clang_23 with_pkg_config clang++-16 -std=c++2b -DSTANDARD_AFTER=202002L
+consumer old_standard with_an_old_standard
 [ ! -e "$library/libtutti.a" ] || consumer static statically
 consumer cmake with_cmake
 [ ! -e "$library/libtutti.a" ] || consumer cmake_static with_cmake_statically
