@@ -169,6 +169,7 @@ as_subproject() {
   mkdir -p source/subprojects && ln -s "${sources%/tests/consumers}" source/subprojects/tutti
   cp "$sources/meson/meson.build" "$sources/program.cpp" source/ && sed -i "s|'../program.cpp'|'program.cpp'|; s|version: '>= 0.1'|fallback: 'tutti'|" source/meson.build
   PKG_CONFIG_PATH='' meson setup build source -Dtutti:cuda=disabled --force-fallback-for=tutti || return
+  grep -q 'WARNING: Tutti is compiled without optimisation' build/meson-logs/meson-log.txt || return
   ninja -C build -t targets all | cut -d: -f1 >targets
   [ -s targets ] && ! grep -E '(^|/)(tests|benches|examples|command)/' targets
 }
