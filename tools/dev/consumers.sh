@@ -58,7 +58,7 @@ with_pkg_config() {
 # The package says no standard; who forgets it is told.
 with_an_old_standard() {
   # shellcheck disable=SC2046  # one word each
-  ! g++ -std=c++17 -fsyntax-only "$sources/program.cpp" $(pkg-config --cflags tutti) 2>output && grep -m 1 error: output | grep 'Tutti needs C++20'
+  ! g++ -std=c++17 -fsyntax-only -fmax-errors=1 "$sources/program.cpp" $(pkg-config --cflags tutti) 2>output && grep 'error:.*Tutti needs C++20' output
 }
 
 statically() {
