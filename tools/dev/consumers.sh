@@ -197,6 +197,13 @@ in_c() {
   echo '#include <tutti/c_api.h>' | g++ -std=c++98 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags tutti-c) -x c++ -
 }
 
+# A project of C alone finds the shared library by CMake, too.
+in_c_with_cmake() {
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(consumer LANGUAGES C)' 'find_package(Tutti 0.1 CONFIG REQUIRED)' \
+    "add_executable(consumer $examples/train_mlp.c)" 'target_link_libraries(consumer PRIVATE Tutti::tutti)' >CMakeLists.txt
+  cmake -S . -B build && cmake --build build && ./build/consumer
+}
+
 in_two_processes_in_c() {
   local port=$((20000 + RANDOM % 10000))
   # shellcheck disable=SC2046  # one word each
@@ -308,6 +315,7 @@ consumer cmake with_cmake
 consumer cmake_in_vain with_cmake_in_vain
 consumer meson with_meson
 consumer c in_c
+consumer c_cmake in_c_with_cmake
 consumer c_processes in_two_processes_in_c
 if "$python" -c 'import numpy' 2>/dev/null; then
   consumer python in_python
