@@ -306,7 +306,10 @@ if __name__ == "__main__":
     pictures, run, other = option(words, "--pictures"), option(words, "--run"), option(words, "--other")
     if absent := webdriver.missing():
         print(f"browser_test: there is no {' and no '.join(absent)} (Debian: chromium, chromium-driver)", file=sys.stderr)
-        sys.exit(1)
+        if pictures:
+            sys.exit(1)
+        print("0 passed, 0 failed, 1 skipped")
+        sys.exit(0)
     if pictures:
         sys.exit(make_pictures(pictures, run, other))
     unittest.main(argv=[sys.argv[0], *words])
