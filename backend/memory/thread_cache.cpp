@@ -3,7 +3,9 @@
 
 #include <array>
 #include <bit>
-#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace tutti::detail {
 namespace {
@@ -54,34 +56,42 @@ struct Kept {
   Kept* next;
 };
 
-enum class Phase : std::uint8_t { unused, open, closed };
-
-/// What a thread keeps. It has no destructor, so that what is destroyed after it may still give back: see Closing.
+/// What a thread keeps.
 struct Cache {
   std::array<Kept*, kSizes> kept{};
   std::size_t bytes = 0;
-  Phase phase = Phase::unused;
+
+  Cache() = default;
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+  ~Cache() {
+    for (Kept*& first : kept)
+      while (first != nullptr) ::operator delete(std::exchange(first, first->next));
+  }
 };
 
-constinit thread_local Cache cache;
+// Of the memory that each thread has for such variables, libraries that are loaded later share little: a pointer.
+constinit thread_local Cache* cache = nullptr;
+constinit thread_local bool has_ended = false;
 
-/// Gives all to the heap when the thread ends. From then on the thread keeps nothing.
+/// Gives all to the heap when the thread ends. What is given back later, by what is destroyed after it, goes there too.
 struct Closing {
-  Closing() { cache.phase = Phase::open; }
+  Closing() : own(new(std::nothrow) Cache) { cache = own.get(); }
   Closing(const Closing&) = delete;
   Closing& operator=(const Closing&) = delete;
   ~Closing() {
-    cache.phase = Phase::closed;
-    for (Kept*& first : cache.kept)
-      while (first != nullptr) ::operator delete(std::exchange(first, first->next));
-    cache.bytes = 0;
+    cache = nullptr;
+    has_ended = true;
   }
-  void begin() {}
+  const std::unique_ptr<Cache> own;
 };
 
-void open_cache() {
-  thread_local Closing closing;
-  closing.begin();
+/// The thread's cache; null where it has none, or none any more.
+Cache* opened_cache() {
+  if (cache == nullptr && !has_ended) {
+    thread_local const Closing closing;
+  }
+  return cache;
 }
 
 }  // namespace
@@ -89,21 +99,18 @@ void open_cache() {
 void* take_small_block(std::size_t bytes) {
   const std::size_t index = kKeeps ? size_index(bytes) : kSizes;
   if (index == kSizes) return ::operator new(bytes);
-  Kept*& first = cache.kept[index];
-  if (first == nullptr) return ::operator new(size_at(index));
-  cache.bytes -= size_at(index);
+  if (cache == nullptr || cache->kept[index] == nullptr) return ::operator new(size_at(index));
+  Kept*& first = cache->kept[index];
+  cache->bytes -= size_at(index);
   return std::exchange(first, first->next);
 }
 
 void give_small_block(void* block, std::size_t bytes) noexcept {
   const std::size_t index = kKeeps ? size_index(bytes) : kSizes;
-  if (index == kSizes || cache.bytes + size_at(index) > kMostKept) return ::operator delete(block);
-  if (cache.phase != Phase::open) {
-    if (cache.phase == Phase::closed) return ::operator delete(block);
-    open_cache();
-  }
-  cache.bytes += size_at(index);
-  cache.kept[index] = new (block) Kept{cache.kept[index]};
+  Cache* const keeps = index < kSizes ? opened_cache() : nullptr;
+  if (keeps == nullptr || keeps->bytes + size_at(index) > kMostKept) return ::operator delete(block);
+  keeps->bytes += size_at(index);
+  keeps->kept[index] = new (block) Kept{keeps->kept[index]};
 }
 
 }  // namespace tutti::detail
