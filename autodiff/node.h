@@ -48,7 +48,8 @@ class InputGradients {
   /// gradients are recorded.
   Array destination(std::size_t input) const;
   /// The sum of what this input got from others so far, handed over: who takes it adds to it and gives it to `set`, in
-  /// place of a gradient that is zero elsewhere. Undefined: nothing yet. Never defined while gradients are recorded.
+  /// place of a gradient that is zero elsewhere. Undefined: nothing yet. Never defined while gradients are recorded, or
+  /// anomalies looked for in each gradient by itself.
   Tensor take_sum(std::size_t input);
   /// True if this input is a leaf that takes sparse gradients; `set_rows` then replaces `set`.
   bool wants_rows(std::size_t input) const;

@@ -72,7 +72,7 @@ Array InputGradients::destination(std::size_t input) const {
 }
 
 Tensor InputGradients::take_sum(std::size_t input) {
-  return grad_enabled() ? Tensor() : run_.take_sum(node_.input(input).get());
+  return grad_enabled() || detects_anomalies() ? Tensor() : run_.take_sum(node_.input(input).get());
 }
 
 bool InputGradients::wants_rows(std::size_t input) const { return run_.wants_rows(node_.input(input).get()); }

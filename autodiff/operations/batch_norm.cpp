@@ -186,8 +186,11 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   check(narrow, running_mean, running_var, weight, bias, call);
   const DType wide = computed_in(narrow.dtype());
   const auto as_wide = [&](const Tensor& operand) { return operand.defined() ? cast(operand, wide) : operand; };
-  if (has_kernel(narrow, call))
-    return by_kernel(narrow, running_mean, running_var, as_wide(weight), as_wide(bias), call);
+  if (has_kernel(narrow, call)) {
+    const Tensor wide_weight = as_wide(weight);  // before the bias's, whose gradient is to be final first
+    const Tensor wide_bias = as_wide(bias);
+    return by_kernel(narrow, running_mean, running_var, wide_weight, wide_bias, call);
+  }
   const Tensor x = widened(narrow);
   BatchStatistics by;
   if (call.training)

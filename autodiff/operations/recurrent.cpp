@@ -51,8 +51,8 @@ State step(RecurrentGates kind, const Tensor& from_input, const Tensor& from_hid
   return {sigmoid(gates(all, hidden, 3)) * tanh(cell), cell};
 }
 
-/// Appends parts of x of so many rows each, by halves: the gradient of a slice is as large as what it was cut from, and
-/// so costs time * log(time) here instead of time^2.
+/// Appends parts of x of so many rows each, by halves: where gradients are recorded, that of a slice is as large as
+/// what it was cut from, and so costs time * log(time) here instead of time^2.
 void append_parts(const Tensor& x, std::span<const std::int64_t> counts, CachedVector<Tensor>& parts) {
   if (counts.size() == 1) {
     parts.push_back(x);
@@ -195,24 +195,41 @@ struct RecurrentGradient {
 
 bool is_uniform(const CachedVector<Tensor>& inputs) {
   const DType dtype = inputs.front().dtype();
-  return std::ranges::all_of(inputs, [&](const Tensor& input) { return input.dtype() == dtype; });
+  return (dtype == DType::f32 || dtype == DType::f64) &&
+         std::ranges::all_of(inputs, [&](const Tensor& input) { return input.dtype() == dtype; });
 }
 
-/// The sequence with all operands in one type.
-RecurrentSequence cast_to(const RecurrentSequence& given, DType dtype) {
-  const auto as = [&](const Tensor& tensor) { return tensor.defined() ? cast(tensor, dtype) : tensor; };
-  return {as(given.input_part), as(given.hidden), as(given.cell), as(given.hidden_weight), as(given.hidden_bias)};
+/// True if all steps may be computed in f32 where an Autocast narrows each one's product, and be rounded at the end:
+/// the weight is read as it is. One of 16 bits would be widened, and kept, in each call.
+bool is_autocast_of_f32(const RecurrentSteps& steps, const CachedVector<Tensor>& inputs,
+                        const RecurrentSequence& given) {
+  const auto fits = [](const Tensor& input) {
+    return input.dtype() == DType::f32 || input.dtype() == DType::bf16 || input.dtype() == DType::f16;
+  };
+  return autocasts() && !steps.counts.empty() && std::ranges::all_of(inputs, fits) &&
+         given.hidden_weight.dtype() == DType::f32 &&
+         (!given.hidden_bias.defined() || given.hidden_bias.dtype() == DType::f32) &&
+         backend_for(given.hidden.device()).has_fused(FusedKernel::recurrent_steps);
 }
 
-/// The states in the types that the operations of a step give them, one after the other.
+RecurrentSequence in_f32(const RecurrentSequence& given) {
+  const auto wide = [](const Tensor& tensor) { return tensor.defined() ? cast(tensor, DType::f32) : tensor; };
+  return {wide(given.input_part), wide(given.hidden), wide(given.cell), given.hidden_weight, given.hidden_bias};
+}
+
+/// The states in the types that the operations of a step, whose product is narrow, give them.
 RecurrentStates typed_as_composed(const RecurrentSteps& steps, const RecurrentSequence& given, RecurrentStates states) {
-  const DType product = autocasts() ? autocast_dtype() : promote(given.hidden.dtype(), given.hidden_weight.dtype());
-  const DType all = promote(given.input_part.dtype(), product);
-  const bool forgets = steps.gates == RecurrentGates::tanh || steps.gates == RecurrentGates::relu;
-  const DType hidden = forgets ? all : promote(all, given.hidden.dtype());
+  const DType all = promote(given.input_part.dtype(), autocast_dtype());
+  DType hidden = all;
+  if (states.cell.defined()) {
+    hidden = promote(all, given.cell.dtype());
+    states.cell = cast(states.cell, hidden);
+  } else if (steps.gates == RecurrentGates::gru) {
+    hidden = promote(all, given.hidden.dtype());
+  }
   states.outputs = cast(states.outputs, hidden);
-  states.hidden = cast(states.hidden, hidden);
-  if (states.cell.defined()) states.cell = cast(states.cell, promote(all, given.cell.dtype()));
+  const bool some_have_none = steps.counts.front() < given.hidden.length(0);  // and keep what they began with
+  states.hidden = cast(states.hidden, some_have_none ? promote(hidden, given.hidden.dtype()) : hidden);
   return states;
 }
 
@@ -238,15 +255,10 @@ RecurrentStates recurrent(const RecurrentSteps& steps, const RecurrentSequence& 
   const OperationScope scope(kName, given.input_part);
   if (ComposedCalls::active()) return composed(steps, given);
   const CachedVector<Tensor> inputs = in_order(given);
-  if (!std::ranges::all_of(inputs, [](const Tensor& input) { return is_floating(input.dtype()); }))
-    return composed(steps, given);
-  // 16 bits are computed in f32, all steps of them, and rounded at the end.
-  DType wide = DType::f32;
-  for (const Tensor& input : inputs) wide = promote(wide, input.dtype());
-  if (is_uniform(inputs) && inputs.front().dtype() == wide && !autocasts()) return by_kernels(steps, given, inputs);
-  if (!backend_for(given.hidden.device()).has_fused(FusedKernel::recurrent_steps)) return composed(steps, given);
-  const RecurrentSequence widened_sequence = cast_to(given, wide);
-  return typed_as_composed(steps, given, by_kernels(steps, widened_sequence, in_order(widened_sequence)));
+  if (is_uniform(inputs) && !autocasts()) return by_kernels(steps, given, inputs);
+  if (!is_autocast_of_f32(steps, inputs, given)) return composed(steps, given);
+  const RecurrentSequence wide = in_f32(given);
+  return typed_as_composed(steps, given, by_kernels(steps, wide, in_order(wide)));
 }
 
 }  // namespace tutti

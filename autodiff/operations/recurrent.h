@@ -25,8 +25,9 @@ struct RecurrentStates {
 
 /// All steps of packed sequences. Operands that fit each other: what calls it has checked them. Of f32 and f64 a step
 /// is a product and one kernel, and so is its gradient (a GRU's adds a sum), which keeps a step's gates and the states
-/// before it; of narrow types, under an Autocast and where gradients are differentiated again it is composed. The
-/// results are slices of one array: who writes to one in place writes to the memory of all.
+/// before it; of narrow types and where gradients are differentiated again it is composed. Under an Autocast steps of
+/// f32 weights are computed in f32 where the device has all steps as one kernel, and rounded at the end. The results
+/// are slices of one array: who writes to one in place writes to the memory of all.
 RecurrentStates recurrent(const RecurrentSteps&, const RecurrentSequence&);
 
 }  // namespace tutti

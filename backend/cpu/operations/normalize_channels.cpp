@@ -2,6 +2,7 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/operations/row_sums.h>
+#include <tutti/backend/memory/thread_cache.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,44 +12,43 @@ namespace {
 
 using namespace row_sums;
 
-/// One channel of [n, channels, size]: n planes of `size` elements. The next reading of a channel that fits the second
-/// cache finds it there, so all that is computed of one comes before the next.
-template <class T> struct Channel {
+/// Some planes of one channel of [n, channels, size], each of `size` elements.
+template <class T> struct ChannelPart {
   T* data;
   std::int64_t planes;
   std::int64_t size;
   std::int64_t apart;
 
-  static Channel of(const Array& array, std::int64_t channel) {
-    return {array.data<T>() + channel * array.length(2), array.length(0), array.length(2),
-            array.length(1) * array.length(2)};
-  }
   T* plane(std::int64_t i) const { return data + i * apart; }
-  double count() const { return static_cast<double>(planes * size); }
 };
 
+/// Mean and squared deviations of some elements, joined as in Chan et al., "Updating Formulae and a Pairwise Algorithm
+/// for Computing Sample Variances" (1979).
 struct ChannelMoments {
-  double mean;
-  double variance;  // biased
-};
-
-// Reads memory once: planes around means of their own, joined as in Chan et al., "Updating Formulae and a Pairwise
-// Algorithm for Computing Sample Variances" (1979).
-template <class T> ChannelMoments moments_of(const Channel<T>& x) {
-  const auto size = static_cast<double>(x.size);
   double count = 0;
   double mean = 0;
   double squares = 0;
-  for (std::int64_t i = 0; i < x.planes; ++i, count += size) {
-    const double own = sum_in_double(x.plane(i), x.size) / size;
-    const T around = static_cast<T>(own);
-    const double rounding = own - static_cast<double>(around);
-    const double distance = own - mean;
-    squares += squares_around(around, x.plane(i), x.size) - size * rounding * rounding +
-               distance * distance * count * size / (count + size);
-    mean += distance * size / (count + size);
+
+  void join(const ChannelMoments& other) {
+    const double all = count + other.count;
+    const double distance = other.mean - mean;
+    squares += other.squares + distance * distance * count * other.count / all;
+    mean += distance * other.count / all;
+    count = all;
   }
-  return {mean, squares < 0 ? 0 : squares / count};  // NaN stays
+  double variance() const { return squares < 0 ? 0 : squares / count; }  // biased; NaN stays
+};
+
+// Planes around means of their own: each is read from memory once.
+template <class T> ChannelMoments moments_of(const ChannelPart<T>& x) {
+  const auto size = static_cast<double>(x.size);
+  ChannelMoments moments;
+  for (std::int64_t i = 0; i < x.planes; ++i) {
+    const auto around = static_cast<T>(sum_in_double(x.plane(i), x.size) / size);
+    const Distances found = distances_from(around, x.plane(i), x.size);
+    moments.join({size, static_cast<double>(around) + found.sum / size, found.squares - found.sum * found.sum / size});
+  }
+  return moments;
 }
 
 template <class T> T scale_of(T variance, double epsilon) {
@@ -64,7 +64,7 @@ template <class T> void set_number_of_channel(const Array& array, std::int64_t c
   if (array.defined()) array.data<T>()[channel] = static_cast<T>(value);
 }
 
-template <class T> void normalize(const Channel<T>& from, T mean, T factor, T bias, const Channel<T>& to) {
+template <class T> void normalize(const ChannelPart<T>& from, T mean, T factor, T bias, const ChannelPart<T>& to) {
   const Pack<T> shift(mean);
   const Pack<T> slope(factor);
   const Pack<T> level(bias);
@@ -76,14 +76,19 @@ template <class T> void normalize(const Channel<T>& from, T mean, T factor, T bi
 
 /// Sums over a channel.
 struct GradientSums {
-  double along;  // of dy n, with n = (x - mean) scale
-  double level;  // of dy
+  double along = 0;  // of dy n, with n = (x - mean) scale
+  double level = 0;  // of dy
+
+  void join(const GradientSums& other) {
+    along += other.along;
+    level += other.level;
+  }
 };
 
-template <class T> GradientSums sums_of(const Channel<T>& x, const Channel<T>& dy, T mean, T scale) {
+template <class T> GradientSums sums_of(const ChannelPart<T>& x, const ChannelPart<T>& dy, T mean, T scale) {
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);
-  GradientSums sums{0, 0};
+  GradientSums sums;
   for (std::int64_t i = 0; i < x.planes; ++i) {
     PackSum<T> along;
     PackSum<T> level;
@@ -99,13 +104,13 @@ template <class T> GradientSums sums_of(const Channel<T>& x, const Channel<T>& d
 }
 
 /// weight scale (dy - mean(dy) - n mean(dy n)).
-template <class T> void write_gradient(const Channel<T>& x, const Channel<T>& dy, T mean, T scale, T weight,
-                                       const GradientSums& sums, const Channel<T>& to) {
+template <class T> void write_gradient(const ChannelPart<T>& x, const ChannelPart<T>& dy, T mean, T scale, T weight,
+                                       const GradientSums& sums, double elements, const ChannelPart<T>& to) {
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);
   const Pack<T> slope(scale * weight);
-  const Pack<T> mean_level(static_cast<T>(sums.level / x.count()));
-  const Pack<T> mean_along(static_cast<T>(sums.along / x.count()));
+  const Pack<T> mean_level(static_cast<T>(sums.level / elements));
+  const Pack<T> mean_along(static_cast<T>(sums.along / elements));
   for (std::int64_t i = 0; i < x.planes; ++i)
     for_each_pack<T>(
         0, x.size, [&, from = x.plane(i), g = dy.plane(i), dx = to.plane(i)](std::int64_t j, std::int64_t count) {
@@ -114,15 +119,58 @@ template <class T> void write_gradient(const Channel<T>& x, const Channel<T>& dy
         });
 }
 
-/// Calls `f(channel)` for all channels of [n, channels, size].
-template <class F> void for_each_channel(ThreadPool& threads, const Array& input, const F& f) {
-  constexpr std::int64_t kGrain = 16384;  // elements
-  const std::int64_t elements = std::max<std::int64_t>(1, input.length(0) * input.length(2));
-  threads.parallel_for(input.length(1), std::max<std::int64_t>(1, kGrain / elements),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t channel = begin; channel < end; ++channel) f(channel);
-                       });
-}
+/// The channels of [n, channels, size] in parts of whole planes, for threads: by size alone, so that sums do not depend
+/// on the number of threads.
+class ChannelParts {
+ public:
+  explicit ChannelParts(const Array& input)
+      : planes_(input.length(0)),
+        channels_(input.length(1)),
+        size_(input.length(2)),
+        planes_of_part_(std::clamp<std::int64_t>(kMostElements / size_, 1, planes_)),
+        parts_((planes_ + planes_of_part_ - 1) / planes_of_part_) {}
+
+  double elements() const { return static_cast<double>(planes_ * size_); }
+
+  template <class T> ChannelPart<T> of(const Array& array, std::int64_t channel, std::int64_t part) const {
+    const std::int64_t first = part * planes_of_part_;
+    return {array.data<T>() + (first * channels_ + channel) * size_, std::min(planes_of_part_, planes_ - first), size_,
+            channels_ * size_};
+  }
+
+  /// Joins `sums(channel, part)` of the parts of each channel, and calls `use(channel, part, all)` for the parts then.
+  /// A channel of one part is used while it is in the second cache.
+  template <class Sums, class Sum, class Use> void run(ThreadPool& threads, const Sum& sum, const Use& use) const {
+    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (planes_of_part_ * size_));
+    const std::int64_t all = channels_ * parts_;
+    if (parts_ == 1) {
+      threads.parallel_for(all, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) use(i, std::int64_t{0}, sum(i, std::int64_t{0}));
+      });
+      return;
+    }
+    CachedVector<Sums> sums(static_cast<std::size_t>(all));
+    const auto of_channel = [&](std::int64_t channel) { return static_cast<std::size_t>(channel * parts_); };
+    threads.parallel_for(all, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) sums[static_cast<std::size_t>(i)] = sum(i / parts_, i % parts_);
+    });
+    for (std::int64_t channel = 0; channel < channels_; ++channel)
+      for (std::size_t i = 1; i < static_cast<std::size_t>(parts_); ++i)
+        sums[of_channel(channel)].join(sums[of_channel(channel) + i]);
+    threads.parallel_for(all, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) use(i / parts_, i % parts_, sums[of_channel(i / parts_)]);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kMostElements = 65536;  // half of a second cache
+  static constexpr std::int64_t kGrain = 16384;
+  std::int64_t planes_;
+  std::int64_t channels_;
+  std::int64_t size_;
+  std::int64_t planes_of_part_;
+  std::int64_t parts_;
+};
 
 }  // namespace
 
@@ -131,15 +179,21 @@ void CpuBackend::normalize_channels(double epsilon, const Array& input, const Ar
   const auto work = [epsilon, &pool = threads(output.device())](const Array& from, const Array& w, const Array& b,
                                                                 const Array& to, const Array& means,
                                                                 const Array& variances) {
+    const ChannelParts parts(from);
     visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      for_each_channel(pool, from, [&](std::int64_t channel) {
-        const auto x = Channel<T>::of(from, channel);
-        const ChannelMoments found = moments_of(x);
-        set_number_of_channel<T>(means, channel, found.mean);
-        set_number_of_channel<T>(variances, channel, found.variance);
-        const T scale = scale_of(static_cast<T>(found.variance), epsilon);
-        normalize(x, static_cast<T>(found.mean), scale * number_of_channel(w, channel, T(1)),
-                  number_of_channel(b, channel, T(0)), Channel<T>::of(to, channel));
+      const auto moments = [&](std::int64_t channel, std::int64_t part) {
+        return moments_of(parts.of<T>(from, channel, part));
+      };
+      parts.run<ChannelMoments>(pool, moments, [&](std::int64_t channel, std::int64_t part, const ChannelMoments& all) {
+        const auto shift = static_cast<T>(all.mean);
+        const auto spread = static_cast<T>(all.variance());
+        if (part == 0) {
+          means.data<T>()[channel] = shift;
+          variances.data<T>()[channel] = spread;
+        }
+        normalize(parts.of<T>(from, channel, part), shift,
+                  scale_of(spread, epsilon) * number_of_channel(w, channel, T(1)), number_of_channel(b, channel, T(0)),
+                  parts.of<T>(to, channel, part));
       });
     });
   };
@@ -152,17 +206,22 @@ void CpuBackend::normalize_channels_gradient(double epsilon, const Array& input,
   const auto work = [epsilon, &pool = threads(input.device())](const Array& from, const Array& w, const Array& means,
                                                                const Array& variances, const Array& dy, const Array& dx,
                                                                const Array& dw, const Array& db) {
+    const ChannelParts parts(from);
     visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      for_each_channel(pool, from, [&](std::int64_t channel) {
-        const auto x = Channel<T>::of(from, channel);
-        const auto g = Channel<T>::of(dy, channel);
-        const T shift = means.data<T>()[channel];
-        const T scale = scale_of(variances.data<T>()[channel], epsilon);
-        const GradientSums sums = sums_of(x, g, shift, scale);
-        set_number_of_channel<T>(dw, channel, sums.along);
-        set_number_of_channel<T>(db, channel, sums.level);
+      const auto scale = [&](std::int64_t channel) { return scale_of(variances.data<T>()[channel], epsilon); };
+      const auto sums = [&](std::int64_t channel, std::int64_t part) {
+        return sums_of(parts.of<T>(from, channel, part), parts.of<T>(dy, channel, part), means.data<T>()[channel],
+                       scale(channel));
+      };
+      parts.run<GradientSums>(pool, sums, [&](std::int64_t channel, std::int64_t part, const GradientSums& all) {
+        if (part == 0) {
+          set_number_of_channel<T>(dw, channel, all.along);
+          set_number_of_channel<T>(db, channel, all.level);
+        }
         if (dx.defined())
-          write_gradient(x, g, shift, scale, number_of_channel(w, channel, T(1)), sums, Channel<T>::of(dx, channel));
+          write_gradient(parts.of<T>(from, channel, part), parts.of<T>(dy, channel, part), means.data<T>()[channel],
+                         scale(channel), number_of_channel(w, channel, T(1)), all, parts.elements(),
+                         parts.of<T>(dx, channel, part));
       });
     });
   };

@@ -58,4 +58,21 @@ template <class T> double squares_around(T mean, const T* from, std::int64_t len
   return squares.total();
 }
 
+struct Distances {
+  double sum;      // of x - place
+  double squares;  // of (x - place)^2
+};
+
+/// Sums of distances from a place near the elements.
+template <class T> Distances distances_from(T place, const T* from, std::int64_t length) {
+  PackSum<T> sum;
+  PackSum<T> squares;
+  for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {
+    const Pack<T> distance = load_padded(from + i, count, place) - Pack<T>(place);
+    sum.add(distance);
+    squares.add(distance * distance);
+  });
+  return {sum.total(), squares.total()};
+}
+
 }  // namespace tutti::row_sums

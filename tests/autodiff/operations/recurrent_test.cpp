@@ -154,37 +154,50 @@ TEST_CASE("recurrent: narrow types, several types and an Autocast compute as the
 }
 
 TEST_CASE("recurrent: types of results are those of its operations, and gradients reach leaves of any type") {
+  constexpr DType kSome[] = {DType::f32, DType::bf16, DType::f64};
   for (const RecurrentGates gates : kAll)
     for (const DType input : {DType::f32, DType::bf16, DType::f16, DType::f64})
-      for (const DType weight : {DType::f32, DType::bf16})
-        for (const DType narrow : {DType::f32, DType::bf16}) {
-          CAPTURE(static_cast<int>(gates));
-          CAPTURE(to_string(input));
-          CAPTURE(to_string(weight));
-          CAPTURE(to_string(narrow));
-          const bool has_cell = gates == RecurrentGates::lstm;
-          Inputs in = operands_of(gates, 3);
-          for (std::size_t i = 0; i < in.size(); ++i) in[i] = Tensor(in[i].array().cast(i == 0 ? input : weight), true);
-          const auto run = [&] {
-            const Autocast as(narrow);
-            return recurrent({gates, {2, 2, 1}, false}, {in[0], in[1], has_cell ? in[2] : Tensor(), in[3], in[4]});
-          };
-          const auto composed = [&] {
-            const ComposedCalls calls;
-            return run();
-          };
-          const RecurrentStates found = run();
-          const RecurrentStates expected = composed();
-          CHECK(found.outputs.dtype() == expected.outputs.dtype());
-          CHECK(found.hidden.dtype() == expected.hidden.dtype());
-          CHECK(found.cell.defined() == expected.cell.defined());
-          if (has_cell) CHECK(found.cell.dtype() == expected.cell.dtype());
-          testing::check_close(cast(found.outputs, DType::f64).to_vector<double>(),
-                               cast(expected.outputs, DType::f64).to_vector<double>(), 0.05);
-          backward(sum(cast(found.outputs, DType::f32)));
-          if (!has_cell) in.erase(in.begin() + 2);
-          for (const Tensor& each : in) CHECK(each.grad().dtype() == each.dtype());
-        }
+      for (const DType state : kSome)
+        for (const DType weight : kSome)
+          for (const auto& [narrow, bias, counts] :
+               std::vector<std::tuple<DType, DType, CachedVector<std::int64_t>>>{{DType::f32, weight, {2, 2, 1}},
+                                                                                 {DType::bf16, weight, {2, 2, 1}},
+                                                                                 {DType::bf16, weight, {1, 1, 1, 1, 1}},
+                                                                                 {DType::f16, DType::f32, {2, 2, 1}},
+                                                                                 {DType::bf16, DType::bf16, {2, 2, 1}},
+                                                                                 {DType::bf16, weight, {}}}) {
+            CAPTURE(static_cast<int>(gates));
+            CAPTURE(to_string(input));
+            CAPTURE(to_string(state));
+            CAPTURE(to_string(weight));
+            CAPTURE(to_string(narrow));
+            CAPTURE(counts.size());
+            const bool has_cell = gates == RecurrentGates::lstm;
+            Inputs in = operands_of(gates, 3);
+            const DType types[] = {input, state, has_cell ? DType::f32 : state, weight, bias};
+            if (counts.empty()) in[0] = slice(in[0], 0, 0, 0);
+            for (std::size_t i = 0; i < in.size(); ++i) in[i] = Tensor(in[i].array().cast(types[i]).copy(), true);
+            const auto run = [&] {
+              const Autocast as(narrow);
+              return recurrent({gates, counts, false}, {in[0], in[1], has_cell ? in[2] : Tensor(), in[3], in[4]});
+            };
+            const auto composed = [&] {
+              const ComposedCalls calls;
+              return run();
+            };
+            const RecurrentStates found = run();
+            const RecurrentStates expected = composed();
+            CHECK(found.outputs.dtype() == expected.outputs.dtype());
+            CHECK(found.hidden.dtype() == expected.hidden.dtype());
+            CHECK(found.cell.defined() == expected.cell.defined());
+            if (has_cell) CHECK(found.cell.dtype() == expected.cell.dtype());
+            testing::check_close(cast(found.outputs, DType::f64).to_vector<double>(),
+                                 cast(expected.outputs, DType::f64).to_vector<double>(), 0.05);
+            if (counts.empty()) continue;  // reads no weight
+            backward(sum(cast(found.outputs, DType::f32)));
+            if (!has_cell) in.erase(in.begin() + 2);
+            for (const Tensor& each : in) CHECK(each.grad().dtype() == each.dtype());
+          }
 }
 
 }  // namespace

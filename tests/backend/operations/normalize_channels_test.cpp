@@ -102,9 +102,17 @@ TEST_CASE("normalize_channels: equals its formulas, for any planes and types") {
       for (const bool affine : {true, false}) check_against_formulas(shape, dtype, affine, 0.0);
 }
 
+TEST_CASE("normalize_channels: long channels are computed in parts") {
+  check_against_formulas({14, 1, 70, 70}, DType::f32, true, 0.0);
+  check_against_formulas({3, 2, 300, 301}, DType::bf16, true, 0.0);
+}
+
 TEST_CASE("normalize_channels: a large mean costs no more than its rounding") {
   check_against_formulas({4, 2, 30, 30}, DType::f32, true, 100.0);
   check_against_formulas({4, 2, 30, 30}, DType::f64, true, 1e4);
+  const Array far = noise({4, 1, 64}, DType::f32, 11, 1e4);
+  CHECK(normalize_channels(kEpsilon, far).variance.item<float>() ==
+        doctest::Approx(expected(far, {1}, {0}, far).variance[0]).epsilon(1e-6));
   const Array same = Array::full({3, 2, 40}, 5.0, DType::f32, cpu());
   const NormalizedChannels run = normalize_channels(kEpsilon, same);
   CHECK(run.output.to_vector<float>() == std::vector<float>(240, 0.0F));
@@ -112,6 +120,15 @@ TEST_CASE("normalize_channels: a large mean costs no more than its rounding") {
 }
 
 TEST_CASE("normalize_channels: channels are apart, with NaN and infinity, and for any number of threads") {
+  const Array long_one = noise({40, 1, 70, 70}, DType::f32, 12);
+  const auto results_of_long = [&] {
+    const NormalizedChannels run = normalize_channels(kEpsilon, long_one);
+    const ChannelGradients found =
+        normalize_channels_gradient(kEpsilon, long_one, {}, run.mean, run.variance, long_one);
+    return std::vector<std::vector<float>>{run.output.to_vector<float>(), run.variance.to_vector<float>(),
+                                           found.input.to_vector<float>(), found.weight.to_vector<float>()};
+  };
+  const auto long_alone = results_of_long();
   Array x = noise({3, 4, 50}, DType::f32, 5);
   const Array dy = noise({3, 4, 50}, DType::f32, 6);
   const NormalizedChannels alone = normalize_channels(kEpsilon, x);
@@ -122,6 +139,7 @@ TEST_CASE("normalize_channels: channels are apart, with NaN and infinity, and fo
   CHECK(threaded.output.to_vector<float>() == alone.output.to_vector<float>());
   CHECK(normalize_channels_gradient(kEpsilon, x, {}, alone.mean, alone.variance, dy).input.to_vector<float>() ==
         gradients.input.to_vector<float>());
+  CHECK(results_of_long() == long_alone);
   set_cpu_threads(cpu(), before);
   x.slice(0, 1, 2).slice(1, 2, 3).slice(2, 7, 8).fill(std::numeric_limits<float>::quiet_NaN());
   x.slice(0, 2, 3).slice(1, 0, 1).slice(2, 9, 10).fill(std::numeric_limits<float>::infinity());
