@@ -27,7 +27,8 @@ class Series:
     __slots__ = ("axis", "name", "nulls", "x", "y")
 
     def __init__(self, name, axis):
-        self.name, self.axis, self.nulls = name, axis, 0
+        self.name, self.axis = name, axis
+        self.nulls = array.array("Q")  # their places
         self.x, self.y = array.array("d"), array.array("d")
 
     def add(self, x, value):
@@ -37,7 +38,7 @@ class Series:
             if kind is int or kind is bool:
                 value = to_float(value)
             elif value is None:
-                self.nulls += 1
+                self.nulls.append(len(self.y))
                 value = NAN
             else:
                 return False
@@ -121,9 +122,9 @@ class MetricsFile:
         self.take_unfinished(rest)
 
     def take(self, block):
+        lines = self.text_of(block).split("\n")
         self.offset += len(block)
         self.tail = (self.tail + block)[-CHECKED_TAIL:]
-        lines = block.decode("utf-8", "replace").split("\n")
         lines.pop()  # behind the last end
         if self.dropping:
             self.dropping = False
@@ -137,7 +138,7 @@ class MetricsFile:
         for line in lines:
             number += 1
             try:
-                row, end = scan(line, 0)
+                row, end = scan(line, 0) if line[:1] == "{" else (json.loads(line), len(line))
                 if end != len(line):
                     row = json.loads(line)
                 plan = type(row) is dict and plans.get(tuple(row)) or self.plan(row)
@@ -154,6 +155,11 @@ class MetricsFile:
         self.troubles.sort()
         self.lines = number
 
+    def text_of(self, content):
+        """What bytes behind `offset` say, without the mark that some programs begin files of UTF-8 with."""
+        text = content.decode("utf-8", "replace")
+        return text if self.offset else text.removeprefix("\ufeff")
+
     def take_unfinished(self, rest):
         """The bytes behind the last end of a line: another read begins with them again, unless they are whole."""
         self.broken_text = rest[:CHECKED_TAIL].decode("utf-8", "replace") if rest.strip() else ""
@@ -161,7 +167,7 @@ class MetricsFile:
         if not self.broken_text or self.dropping:
             return
         try:
-            row = json.loads(rest.decode("utf-8", "replace"))
+            row = json.loads(self.text_of(rest))
         except (ValueError, RecursionError):
             row = None
         if type(row) is dict:

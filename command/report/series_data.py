@@ -36,7 +36,7 @@ class Arrays:
 def packed(values):
     differences = array.array("d", values[:1])
     differences.extend(map(operator.sub, values[1:], values[:-1]))
-    whole = all(map(float.is_integer, differences)) and list(itertools.accumulate(differences)) == values.tolist()
+    whole = all(map(float.is_integer, differences)) and array.array("d", itertools.accumulate(differences)).tobytes() == values.tobytes()
     stored = differences if whole else values
     if sys.byteorder == "big":
         stored = array.array("d", stored)
@@ -99,10 +99,20 @@ def describe(series, arrays, all_values):
     if len(dropped_y) > FEWEST_KEPT:
         dropped_x, dropped_y = bucketed(dropped_x, dropped_y, math.ceil(5 * len(dropped_y) / FEWEST_KEPT))
     described = {"name": series.name, "axis": series.axis, "x": arrays.place(x), "y": arrays.place(y), "bucket": size,
-                 "nulls": series.nulls, "returns": returns[:100], "return_count": len(returns), **figures}
+                 "nulls": nulls_of(series, len(returns) > 0), "returns": returns[:100], "return_count": len(returns), **figures}
     if len(dropped_y):
         described["dropped"] = {"x": arrays.place(dropped_x), "y": arrays.place(dropped_y)}
     return described
+
+
+def nulls_of(series, is_divided):
+    """How many null there are among the values that count."""
+    if not is_divided or not series.nulls:
+        return len(series.nulls)
+    is_null = array.array("d", bytes(8 * len(series.y)))
+    for place in series.nulls:
+        is_null[place] = 1.0
+    return int(sum(divided(series.x, is_null)[0][1]))
 
 
 def figures_of(x, y):

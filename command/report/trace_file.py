@@ -11,6 +11,7 @@ import json
 import statistics
 
 MOST_STEPS = 256
+LARGEST = 1e300
 
 
 class TraceError(Exception):
@@ -24,7 +25,7 @@ def events_of(text):
         events = content.get("traceEvents") if isinstance(content, dict) else content
         if not isinstance(events, list):
             raise TraceError("it has no list 'traceEvents'")
-        return [event for event in events if isinstance(event, dict)], 0
+        return [event for event in events if is_event(event)], 0
     except (ValueError, RecursionError):
         pass
     events, lost = [], 0
@@ -36,7 +37,7 @@ def events_of(text):
             event = json.loads(line)
         except (ValueError, RecursionError):
             event = None
-        if isinstance(event, dict):
+        if is_event(event):
             events.append(event)
         else:
             lost += 1
@@ -45,8 +46,14 @@ def events_of(text):
     return events, lost
 
 
+def is_event(value):
+    """Whether it is an object whose process and thread can be told from others."""
+    return isinstance(value, dict) and not any(isinstance(value.get(name), (dict, list)) for name in ("pid", "tid"))
+
+
 def number(value):
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0 else None
+    """The same if it is a number with which times can be counted, else None."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST else None
 
 
 class Tracks:

@@ -36,6 +36,11 @@ class Files(InFolder):
         self.assertEqual([line for line, _ in file.troubles], [2, 3, 5, 6, 7])
         self.assertIn("'step' is no finite number", file.troubles[2][1])
 
+    def test_marks_and_spaces_before_a_line_do_not_matter(self):
+        for text in ('\ufeff{"step":1,"a":1}\n{"step":2,"a":2}\n', ' {"step":1,"a":1}\r\n\t{"step":2,"a":2}\r\n', '\ufeff{"step":1,"a":1}\n {"step":2,"a":2}'):
+            file = self.read(text)
+            self.assertEqual((self.values(file, "a", "step"), file.troubles), ([(1, 1), (2, 2)], []))
+
     def test_texts_and_lists_that_look_like_names_are_no_rows(self):
         file = self.read('{"step":1,"a":1}\n["step","a"]\n{"a":1,"b":2}\n"ab"\n5\n')
         self.assertEqual([line for line, _ in file.troubles], [2, 4, 5])
@@ -75,9 +80,9 @@ class Files(InFolder):
 class Values(unittest.TestCase):
     def test_arrays_come_back_bit_by_bit_and_once(self):
         arrays = series_data.Arrays()
-        for values in ([1.0, 2.0, 3.0, 10.0, -5.0], [0.1, 1e-300, -1e300, math.inf], [], [2.0**53, 0.5]):
+        for values in ([1.0, 2.0, 3.0, 10.0, -5.0], [0.1, 1e-300, -1e300, math.inf], [], [2.0**53, 0.5], [1.0, -0.0, 2.0]):
             place = arrays.place(array.array("d", values))
-            self.assertEqual(unpacked(arrays.packed[place]), values)
+            self.assertEqual(array.array("d", unpacked(arrays.packed[place])).tobytes(), array.array("d", values).tobytes())
             self.assertEqual(arrays.place(array.array("d", values)), place)
 
     def test_buckets_keep_extremes_and_what_is_not_finite(self):
@@ -106,6 +111,13 @@ class Values(unittest.TestCase):
         self.assertEqual(unpacked(arrays.packed[described["y"]]), [1, 2, 30, 40, 50, 51])
         self.assertEqual(unpacked(arrays.packed[described["dropped"]["y"]]), [3, 4])
         self.assertEqual((described["returns"], described["return_count"]), ([3], 1))
+
+    def test_nulls_of_a_resumed_run_are_told_from_NaN(self):
+        series = metrics_file.Series("a", "step")
+        for x, y in ((1, 1), (2, None), (3, None), (2, math.nan), (3, 3), (4, None)):
+            series.add(float(x), y)
+        described = series_data.describe(series, series_data.Arrays(), 6)
+        self.assertEqual((described["count"], described["nulls"], described["nan"]), (4, 1, 2))
 
     def test_charts_have_what_belongs_together(self):
         series = [{"name": name, "axis": "iteration"} for name in ("total_loss", "lr", "validation_loss", "memory/cpu:0/peak", "evaluation/accuracy",
@@ -140,10 +152,14 @@ class Traces(unittest.TestCase):
                 trace_file.read_trace(text)
 
     def test_strange_events_are_passed_over(self):
-        strange = [{"ph": "X", "ts": "a", "dur": None, "args": {"generation": 1}}, {"ph": "M", "args": []}, {"ph": "i", "name": "final: w", "ts": float("inf"), "pid": [1], "tid": 0}, 7]
+        strange = [{"ph": "X", "ts": "a", "dur": None, "args": {"generation": 1}}, {"ph": "M", "args": []}, {"ph": "i", "name": "final: w", "ts": float("inf"), "pid": [1], "tid": 0}, 7,
+                   {"ph": "i", "name": "final: w", "ts": 1, "pid": [1], "tid": 0}, {"ph": "M", "name": "thread_name", "pid": {}, "tid": 0, "args": {"name": "x"}},
+                   {"ph": "X", "name": "backward", "pid": 1, "tid": 0, "ts": 10**400, "dur": 0.5, "args": {"generation": 1}}]
         content = json.loads(trace_text())
         content["traceEvents"] += strange
-        self.assertEqual(len(trace_file.read_trace(json.dumps(content))["steps"]), 2)
+        lines = "{\n" + "\n".join(map(json.dumps, content["traceEvents"]))
+        for text in (json.dumps(content), lines):
+            self.assertEqual(len(trace_file.read_trace(text)["steps"]), 2)
 
 
 if __name__ == "__main__":
