@@ -7,6 +7,7 @@ has pointed here.
 
 import http.server
 import os
+import sys
 import threading
 import urllib.parse
 
@@ -72,7 +73,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(404, "text/plain", "there are / and /data\n", with_body)
 
     def answer(self, status, kind, text, with_body):
-        content = text.encode()
+        content = text.encode(errors="replace")  # paths may be no text
         self.send_response(status)
         for name, value in (("Content-Type", f"{kind}; charset=utf-8"), ("Cache-Control", "no-store"),
                             ("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", "frame-ancestors 'none'"),
@@ -97,7 +98,9 @@ class Server(http.server.ThreadingHTTPServer):
         self.source = source
 
     def handle_error(self, request, client_address):
-        """A browser that went away is none."""
+        """A browser that went away is no error; any other is told."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
 
     def address(self):
         return f"http://{ADDRESS}:{self.server_address[1]}/"

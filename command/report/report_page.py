@@ -103,12 +103,14 @@ def is_report(path):
 
 def write_page(path, text, force):
     """Writes it in one step. Throws PageError where it cannot, or another file would be lost."""
-    if path.is_dir():
-        raise PageError(f"{path} is a folder")
-    if path.exists() and not force and not is_report(path):
-        raise PageError(f"{path} is there and is no report: --force replaces it, --output names another file")
     unfinished = None
     try:
+        if path.is_dir():
+            raise PageError(f"{path} is a folder")
+        if path.exists() and not path.is_file():
+            raise PageError(f"{path} is no file that can be replaced")
+        if path.exists() and not force and not is_report(path):
+            raise PageError(f"{path} is there and is no report: --force replaces it, --output names another file")
         descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
@@ -116,9 +118,9 @@ def write_page(path, text, force):
         os.umask(umask)
         os.chmod(unfinished, 0o666 & ~umask)
         os.replace(unfinished, path)
+        unfinished = None
     except OSError as error:
         raise PageError(f"cannot write {path}: {error.strerror}") from None
-    except BaseException:
-        if unfinished and os.path.exists(unfinished):
+    finally:
+        if unfinished:
             os.unlink(unfinished)
-        raise

@@ -8,12 +8,14 @@ import datetime
 import json
 import os
 import pathlib
+import stat
 
 import metrics_file
 import series_data
 import trace_file
 
 LONGEST_JSON = 1 << 28  # bytes of trace.json and run.json
+DEEPEST_JSON = 50  # lists and objects of run.json in each other
 
 
 class RunError(Exception):
@@ -55,7 +57,17 @@ def parse_record(text):
     content = json.loads(text)
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
+    if is_deeper(content, DEEPEST_JSON):
+        raise ValueError("it is nested too deeply")
     return content
+
+
+def is_deeper(value, most):
+    """Whether lists and objects lie in each other more than that often."""
+    level = [value]
+    for _ in range(most):
+        level = [each for outer in level if isinstance(outer, (dict, list)) for each in (outer.values() if isinstance(outer, dict) else outer)]
+    return any(isinstance(each, (dict, list)) for each in level)
 
 
 class Run:
@@ -72,7 +84,7 @@ class Run:
     def read(self):
         """Reads what is new; whether anything was. Throws RunError where there is nothing to read."""
         changed = False
-        for path in sorted(filter(pathlib.Path.is_file, self.folder.glob("*.jsonl"))) if self.folder else [self.path]:
+        for path in self.metrics_paths():
             if path not in self.files:
                 self.files[path] = metrics_file.MetricsFile(path)
                 changed = True
@@ -87,6 +99,23 @@ class Run:
         for file in (self.trace, self.record):
             changed |= file.read()
         return changed
+
+    def metrics_paths(self):
+        if not self.folder:
+            return [self.path]
+        try:
+            return sorted(self.folder / name for name in os.listdir(self.folder) if name.endswith(".jsonl") and os.path.isfile(self.folder / name))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunError(f"cannot read {self.folder}: {error.strerror}") from None
+
+    def reads(self, path):
+        """Whether that is one of its files."""
+        try:
+            return any(os.path.samefile(path, own) for own in [*self.files, self.trace.path, self.record.path] if own.exists())
+        except OSError:
+            return False
 
     def require_content(self):
         """Throws RunError where nothing of the run could be read."""
@@ -160,9 +189,13 @@ def describe_file(path, file):
 def open_runs(paths):
     """A run for each path, with names that tell them apart; throws RunError for one that is not there."""
     for path in paths:
-        if not path.exists():
-            raise RunError(f"there is no {path}")
-        if not path.is_dir() and not path.is_file():
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            raise RunError(f"there is no {path}") from None
+        except OSError as error:
+            raise RunError(f"cannot read {path}: {error.strerror}") from None
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             raise RunError(f"{path} is neither a folder nor a file")
     return [Run(path, name) for path, name in zip(paths, short_names(paths))]
 

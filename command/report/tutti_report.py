@@ -55,7 +55,7 @@ def parse(words):
             only_runs = True
         elif name in ("--output", "--port"):
             options[name[2:]] = value if equals else next(rest, "")
-            if not options[name[2:]]:
+            if not options[name[2:]] or not equals and options[name[2:]].startswith("-"):
                 raise BadWords(f"{name} needs a {'file' if name == '--output' else 'number'}")
         elif word in ("--force", "--open", "--live", "--check"):  # --check, of ./dev: nothing but these words is looked at
             options[word[2:]] = True
@@ -68,7 +68,7 @@ def parse(words):
     if options["port"] is not None:
         if not options["live"]:
             raise BadWords("--port is of --live")
-        if not options["port"].isascii() or not options["port"].isdigit() or not 0 <= int(options["port"]) <= 65535:
+        if not options["port"].isascii() or not options["port"].isdigit() or len(options["port"]) > 5 or int(options["port"]) > 65535:
             raise BadWords(f"--port '{options['port']}' is no number from 0 to 65535")
     return options
 
@@ -91,6 +91,8 @@ def write(options, runs, library):
         run.read()
         run.require_content()
     path = output_of(options, runs)
+    if any(run.reads(path) for run in runs):
+        raise report_page.PageError(f"{path} is what the report is made of: --output names another file")
     report_page.write_page(path, report_page.make_page(report_page.collect(runs), library), options["force"])
     print(f"wrote {path} ({size_text(path.stat().st_size)})")
     if options["open"]:

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -64,6 +65,27 @@ class Pages(InFolder):
         self.assertEqual(self.report(self.path, "--output", other, "--force").returncode, 0)
         self.assertEqual(self.report(self.path, "--output", other).returncode, 0)
         self.assertEqual(self.report(self.path, "--output", self.folder / "none/report.html").returncode, 1)
+        self.assertIn("File name too long", self.report(self.path, "--output", "n" * 300).stderr)
+
+    def test_what_is_read_and_what_is_no_file_are_never_replaced(self):
+        self.path.write_text('{"iteration":1,"loss":2}\n')
+        (self.folder / "link").symlink_to(self.path)
+        os.mkfifo(self.folder / "pipe")
+        for output, text in ((self.path, "is what the report is made of"), ("link", "is what the report is made of"), ("pipe", "is no file"), ("/dev/null", "is no file")):
+            done = self.report(self.folder, "--force", "--output", output)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(text, done.stderr)
+        self.assertEqual(self.path.read_text(), '{"iteration":1,"loss":2}\n')
+
+    def test_a_page_that_cannot_be_written_leaves_nothing(self):
+        with self.assertRaisesRegex(report_page.PageError, "File too large"):
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+            try:
+                report_page.write_page(self.folder / "page.html", "x" * 100000, False)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_what_cannot_be_read_is_told(self):
         for text, word in (("", "has no values"), ("x\n", "line 1 is no JSON"), ('{"a"', "no line is whole yet")):
@@ -72,16 +94,19 @@ class Pages(InFolder):
             self.assertEqual(done.returncode, 1)
             self.assertIn(word, done.stderr)
         self.assertIn("there is no nowhere", self.report("nowhere").stderr)
+        self.assertIn(f"there is no {self.path}/x", self.report(self.path / "x").stderr)
+        self.assertIn("File name too long", self.report("n" * 300).stderr)
         self.path.unlink()
         self.assertIn("no *.jsonl, no trace.json and no run.json", self.report(self.folder).stderr)
 
     def test_broken_neighbours_do_not_matter(self):
         self.path.write_text('{"iteration":1,"loss":2}\n')
         (self.folder / "trace.json").write_text("{")
-        (self.folder / "run.json").write_text("[]")
-        self.assertEqual(self.report(self.folder).returncode, 0)
-        troubles = data_of((self.folder / "report.html").read_text())["runs"][0]["troubles"]
-        self.assertEqual([trouble.split()[0] for trouble in troubles], ["trace.json", "run.json"])
+        for record in ("[]", '{"options":' + "[" * 600 + "]" * 600 + "}"):
+            (self.folder / "run.json").write_text(record)
+            self.assertEqual(self.report(self.folder).returncode, 0)
+            troubles = data_of((self.folder / "report.html").read_text())["runs"][0]["troubles"]
+            self.assertEqual([trouble.split()[0] for trouble in troubles], ["trace.json", "run.json"])
 
     def test_the_trace_of_an_earlier_run_is_left_out(self):
         self.path.write_text('{"iteration":1,"loss":2}\n')
@@ -105,7 +130,7 @@ class Pages(InFolder):
         self.assertEqual(len(data["charts"][0]["members"]), 3)
 
     def test_words_that_mean_nothing(self):
-        for words, text in (([], "a RUN is missing"), (["--fast", "x"], "unknown option '--fast'"), (["--output"], "--output needs a file"), (["x", "--port", "1"], "--port is of --live"),
+        for words, text in (([], "a RUN is missing"), (["--fast", "x"], "unknown option '--fast'"), (["--output"], "--output needs a file"), (["--output", "--force", "x"], "--output needs a file"), (["--live", "--port", "9" * 5000, "x"], "is no number from 0"), (["x", "--port", "1"], "--port is of --live"),
                             (["--live", "--port=70000", "x"], "--port '70000'"), (["--live", "--output", "y", "x"], "--live writes no file")):
             done = self.report(*words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
