@@ -12,12 +12,17 @@ class Chart {
     this.report = report;
     this.log = null;  // null: as the page says
     this.window = null;  // [low, high], null: all
+    this.values = null;  // the same of the values that are shown
+    this.pointed = null;  // where on the axis the pointer is
+    this.held = false;  // a button is: what is drawn anew waits for its end
+    this.members = [];  // series that are drawn
     this.pending = Promise.resolve();
     this.title = make("h3");
     this.notes = make("div", {class: "faint"});
     this.unit = unitOf(spec.members.length ? report.data.runs[spec.members[0].run].series[spec.members[0].series].name : "");
     this.logButton = make("button", {type: "button", "aria-pressed": "false", onclick: () => this.toggleLog()}, "log");
     this.plot = make("div", {class: "plot", tabindex: "0", role: "img", onkeydown: (event) => this.key(event)});
+    this.plot.addEventListener("mousedown", () => this.hold());
     this.plot.addEventListener("wheel", (event) => this.wheel(event), {passive: false});
     this.axis = make("div", {class: "axis"});
     this.legend = make("table", {class: "legend"});
@@ -29,9 +34,9 @@ class Chart {
   use(spec) {
     this.spec = spec;
     const runs = this.report.data.runs;
-    this.members = spec.members.map(({run, series, kind}) => ({run, kind, described: runs[run].series[series]}));
-    const names = [...new Set(this.members.map((member) => member.described.name))];
-    for (const member of this.members) {
+    this.next = spec.members.map(({run, series, kind}) => ({run, kind, described: runs[run].series[series]}));
+    const names = [...new Set(this.next.map((member) => member.described.name))];
+    for (const member of this.next) {
       const place = names.indexOf(member.described.name);
       member.colour = `--c${(runs.length > 1 ? member.run : place) % kColours}`;
       member.dash = runs.length > 1 ? place % kDashes.length : member.kind === "validation" ? 1 : 0;
@@ -44,13 +49,23 @@ class Chart {
 
   isLog() { return this.log ?? this.report.settings.log; }
 
-  toggleLog() { this.log = !this.isLog(); this.schedule(); }
+  toggleLog() { this.useLog(!this.isLog()); this.schedule(); }
+
+  useLog(log) { this.log = log; this.values = null; }
+
+  hold() {
+    this.held = true;
+    addEventListener("mouseup", () => setTimeout(() => {
+      this.held = false;
+      if (this.waiting) this.schedule();
+    }), {once: true});
+  }
 
   // Draws anew as soon as what is being drawn is.
   schedule() { this.pending = this.pending.then(() => this.redraw()).catch((error) => this.report.fail(error)); return this.pending; }
 
-  async load() {
-    for (const member of this.members) {
+  async load(members) {
+    for (const member of members) {
       const {described} = member, arrays = this.report.arrays;
       if (member.arrays !== arrays) {
         [member.x, member.y] = await Promise.all([arrays.get(described.x), arrays.get(described.y)]);
@@ -92,6 +107,9 @@ class Chart {
     return [low - room, high + room];
   }
 
+  // The same for dygraphs, with the values.
+  ranges() { return {dateWindow: this.view(), valueRange: this.values, yRangePad: this.values ? 0 : 8}; }
+
   rows() {
     const [low, high] = this.view(), columns = Math.max(100, Math.round(this.plot.clientWidth * Math.min(2, devicePixelRatio || 1)));
     for (const line of this.lines) line.places = placesToDraw(line.x, line.y, low, high, columns);
@@ -100,7 +118,11 @@ class Chart {
   }
 
   async redraw() {
-    await this.load();
+    const members = this.next;
+    await this.load(members);
+    this.waiting = this.held;
+    if (this.held) return;
+    this.members = members;
     this.lines = this.makeLines();
     this.logButton.setAttribute("aria-pressed", String(this.isLog()));
     this.makeLegend();
@@ -115,6 +137,7 @@ class Chart {
     this.graph = new Dygraph(this.plot, rows, this.options());
     this.drawing = false;
     this.plot.dataset.points = rows.length;
+    this.pointAt(this.pointed);
     this.report.drawn(this);
   }
 
@@ -126,25 +149,27 @@ class Chart {
     const format = (value) => valueText(value, this.unit);
     return {
       labels: [this.spec.axis, ...labels], series, colors: this.lines.map((line) => line.colour), connectSeparatedPoints: true,
-      legend: "never", logscale: this.isLog(), dateWindow: this.view(), animatedZooms: false, highlightCircleSize: 3.5, rightGap: 12,
-      axisLineColor: colour("--line"), gridLineColor: colour("--grid"), includeZero: false, yRangePad: 8,
+      legend: "never", logscale: this.isLog(), ...this.ranges(), animatedZooms: false, highlightCircleSize: 3.5, rightGap: 12,
+      axisLineColor: colour("--line"), gridLineColor: colour("--grid"), includeZero: false,
       axes: {x: {axisLabelFormatter: (value) => numberText(value), drawGrid: false}, y: {axisLabelFormatter: format, axisLabelWidth: 68, labelsKMG2: this.unit === "bytes"}},
       underlayCallback: (context, area, graph) => this.underlay(context, area, graph),
       highlightCallback: (event, x) => this.pointAt(x), unhighlightCallback: () => this.pointAt(null),
-      zoomCallback: (low, high) => this.zoomed(low, high), drawCallback: (graph) => this.panned(graph),
+      zoomCallback: (low, high, values) => this.zoomed(low, high, values[0]), drawCallback: (graph) => this.panned(graph),
       interactionModel: {...Dygraph.defaultInteractionModel, dblclick: () => this.showAll()},
     };
   }
 
   // A user's zoom along the axis, or of the values alone, which stays with this chart.
-  zoomed(low, high) {
-    const [first, last] = this.range();
+  zoomed(low, high, values) {
+    const [first, last] = this.range(), [left, right] = this.view();
+    if (low === left && high === right) { this.values = values; return; }
     this.choose(low <= first && high >= last ? null : [low, high]);
   }
 
   panned(graph) {
     if (this.drawing || !this.graph) return;
     const [low, high] = graph.xAxisRange(), [first, last] = this.view();
+    if (this.values) this.values = graph.yAxisRange();
     if (Math.abs(low - first) + Math.abs(high - last) > 1e-9 * Math.abs(last - first)) this.choose([low, high]);
   }
 
@@ -162,7 +187,7 @@ class Chart {
       if (!this.graph) return;
       const rows = this.rows();
       this.drawing = true;
-      this.graph.updateOptions({file: rows, dateWindow: this.view()});
+      this.graph.updateOptions({file: rows, ...this.ranges()});
       this.drawing = false;
       this.plot.dataset.points = rows.length;
       this.plot.dataset.window = this.window ? this.window.join(" ") : "";
@@ -170,7 +195,7 @@ class Chart {
   }
 
   showAll() {
-    if (this.graph) { this.drawing = true; this.graph.updateOptions({valueRange: null, axes: {y: {valueRange: null}}}, true); this.drawing = false; }
+    this.values = null;
     this.choose(null);
   }
 
@@ -250,6 +275,7 @@ class Chart {
   }
 
   pointAt(x) {
+    this.pointed = x;
     this.cursorHead.textContent = x === null ? "" : `at ${this.spec.axis} ${numberText(x)}`;
     const [low, high] = this.view(), half = (high - low) / Math.max(1, this.plot.clientWidth - 90) / 2;
     for (const {member, cursor} of this.cursors) {

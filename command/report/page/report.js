@@ -26,6 +26,9 @@ class Report {
     showFiles(document.getElementById("files"), data);
     this.makeShown();
     this.makeCharts();
+    const recorded = JSON.stringify(data.runs.map(({name, trace, parameters}) => [name, trace, parameters]));
+    if (recorded === this.recorded) return;  // what a user does there goes on
+    this.recorded = recorded;
     this.timeline.use(data);
     this.parameters.use(data);
   }
@@ -103,13 +106,13 @@ class Report {
     });
     find("log").addEventListener("change", (event) => {
       this.settings.log = event.target.checked;
-      for (const {chart} of this.charts.values()) if (chart) chart.log = null;
+      for (const {chart} of this.charts.values()) if (chart) chart.useLog(null);
       this.redraw();
     });
     find("linked").addEventListener("change", (event) => { this.settings.linked = event.target.checked; });
     find("reset").addEventListener("click", () => {
       this.windows = new Map();
-      for (const {chart} of this.charts.values()) if (chart) { chart.window = null; chart.schedule(); }
+      for (const {chart} of this.charts.values()) if (chart) { chart.window = chart.values = null; chart.schedule(); }
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     let width = innerWidth;

@@ -146,6 +146,25 @@ class Curves(InBrowser):
         self.browser.run("document.querySelector('#reset').click();")
         self.browser.wait(f"{CHART.format('lr')}.window === null")
 
+    def test_dragging_upwards_zooms_the_values_of_one_chart(self):
+        self.show(self.run_folder("run", [{"iteration": i, "loss": 1 + i % 7, "lr": 0.1} for i in range(200)]))
+        plot = self.chart("loss")
+        range_of = f"{CHART.format('loss')}.graph.yAxisRange()"
+        self.browser.drag(plot, (0, -40), (0, 40))
+        self.browser.wait(f"{CHART.format('loss')}.values !== null")
+        low, high = self.browser.run(f"return {CHART.format('loss')}.values;")
+        self.assertTrue(1.5 < low < high < 6.5)
+        self.browser.drag(plot, (-60, 0), (90, 0))
+        self.browser.wait(f"{CHART.format('loss')}.window !== null && {CHART.format('loss')}.graph.xAxisRange()[0] > 10")
+        self.assertEqual(self.browser.run(f"return {range_of};"), [low, high])
+        self.browser.drag(plot, (0, 0), (0, 40), shift=True)
+        self.browser.wait(f"{range_of}[1] > {high}")
+        self.browser.run("document.querySelector('#smoothing').value = 3; document.querySelector('#smoothing').dispatchEvent(new Event('input'));")
+        self.browser.wait(f"{CHART.format('loss')}.lines.length === 2 && {CHART.format('loss')}.graph?.numColumns() === 3")
+        self.assertGreater(self.browser.run(f"return {range_of};")[1], high)
+        self.browser.run(f"{CHART.format('loss')}.showAll();")
+        self.browser.wait(f"{range_of}[0] < 1 && {range_of}[1] > 7")
+
     def test_the_keyboard_zooms_and_pans(self):
         self.show(self.run_folder("run", [{"iteration": i, "loss": i} for i in range(1000)]))
         plot = self.chart("loss")
@@ -204,6 +223,15 @@ class Pages(InBrowser):
         self.browser.run("document.querySelector('#shown input').click();")
         self.browser.wait(f"{CHART.format('loss')}.lines.length === 1")
 
+    def test_names_that_objects_have_anyway(self):
+        lines = [{"iteration": 1, "constructor": 1, "__proto__": 2, "": 3, "a\0b": 4, "\ud800": 5}]
+        record = {"options": {"constructor": "c", "toString": "t", "__proto__": "p"}, "messages": [{"level": "constructor", "text": "said"}], "parameters": [{"name": "constructor", "gradient_norm": {"a": 1}}]}
+        self.show(self.run_folder("first", lines, record=record), self.run_folder("second", lines, record={"options": {}}))
+        self.assertEqual(self.browser.run("return page.charts.size;"), 5)
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('#records td.best')].map((cell) => cell.innerText);"), ["c", "–", "t", "–", "p", "–"])
+        self.assertNotIn("said", self.text("#runs"))
+        self.assertNotIn("∞", self.text("#parameters"))
+
     def test_steps_buckets_and_parameters(self):
         self.show(self.run_folder("run", [{"iteration": 1, "loss": 1}], trace=True, record={"parameters": [{"name": "w", "shape": [3, 4], "size": 12, "dtype": "f32", "gradient_norm": 0.5}]}))
         self.assertEqual(self.browser.run("return document.querySelectorAll('svg.detail .backward').length;"), 2)
@@ -252,7 +280,7 @@ class Pages(InBrowser):
 
 class Live(InBrowser):
     def test_a_run_that_goes_on(self):
-        folder = self.run_folder("run", [{"iteration": i, "loss": 1.0} for i in range(20)])
+        folder = self.run_folder("run", [{"iteration": i, "loss": 1.0} for i in range(20)], record={"parameters": [{"name": "w"}]})
         server = subprocess.Popen([sys.executable, PROGRAM, "--live", folder], stdout=subprocess.PIPE, text=True)
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.wait)
@@ -264,8 +292,23 @@ class Live(InBrowser):
             more.write('{"iteration":20,"loss":7.5}\n{"iteration":21,"loss":8')
         self.browser.wait(f"{CHART.format('loss')}.legend.innerText.includes('7.5')")
         self.assertEqual(self.browser.run(f"return {CHART.format('loss')}.window;"), [5, 15])  # stays where a user looks
+        plot = self.chart("loss")
+        self.browser.hold(plot, (-60, 0), (20, 0))
+        self.browser.run("document.querySelector('#parameters input').focus({preventScroll: true});")
         with open(folder / "log.jsonl", "a") as more:
-            more.write('.5}\n{"iteration":22,"accuracy":1}\n')
+            more.write('.5}\n')
+        self.browser.wait("page.data.runs[0].series[0].count === 22")
+        self.browser.hold(plot, (60, 0), (100, 0), ends=True)  # what is begun goes on while values come
+        self.browser.wait(f"{CHART.format('loss')}.window[0] > 6 && {CHART.format('loss')}.legend.innerText.includes('8.5')")
+        self.assertTrue(self.browser.run("return document.activeElement === document.querySelector('#parameters input');"))
+        self.browser.point(plot, (20, 0))
+        self.browser.wait(f"{CHART.format('loss')}.cursorHead.innerText.startsWith('at iteration')")
+        with open(folder / "log.jsonl", "a") as more:
+            more.write('{"iteration":22,"loss":9.5}\n')
+        self.browser.wait(f"{CHART.format('loss')}.legend.innerText.includes('9.5')")
+        self.assertIn("at iteration", self.legend("loss"))
+        with open(folder / "log.jsonl", "a") as more:
+            more.write('{"iteration":22,"accuracy":1}\n')
         self.browser.wait("page.charts.size === 2")
         server.terminate()
         self.browser.wait("document.querySelector('#live').innerText === 'no longer served'")

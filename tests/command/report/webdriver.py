@@ -86,6 +86,12 @@ class Browser:
             actions.insert(0, {"type": "key", "id": "keys", "actions": [{"type": "keyDown", "value": "\ue008"}, *pauses, {"type": "keyUp", "value": "\ue008"}]})
         self.call("POST", "/actions", {"actions": actions})
 
+    def hold(self, element, start, end, ends=False):
+        """Presses the pointer at one place and moves it to another; or, with `ends`, moves on with it and lets it go."""
+        move = lambda place: {"type": "pointerMove", "duration": 0, "origin": element, "x": place[0], "y": place[1]}  # noqa: E731
+        actions = [move(start), move(end), {"type": "pointerUp", "button": 0}] if ends else [move(start), {"type": "pointerDown", "button": 0}, move(end)]
+        self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions}]})
+
     def point(self, element, place=(0, 0), clicks=0):
         moves = [{"type": "pointerMove", "duration": 0, "origin": element, "x": place[0], "y": place[1]}]
         moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}] * clicks
