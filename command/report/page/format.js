@@ -23,7 +23,7 @@ function colour(name) { return getComputedStyle(document.documentElement).getPro
 
 // A number with about six digits; whole ones in full, with groups of three.
 function numberText(value) {
-  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return "–";
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   if (value === 0) return "0";
   const size = Math.abs(value);

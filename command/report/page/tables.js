@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is told in words and tables: how runs began and ended, figures beside each other, parameters, options, files.
 
-const kLevels = {warning: "warning", error: "error"};
+const kLevels = new Set(["warning", "error"]);
 
 function isObject(value) { return value !== null && typeof value === "object" && !Array.isArray(value); }
 
@@ -33,7 +33,7 @@ function troublesOf(run) {
 
 function note({level, text, seconds}) {
   const when = typeof seconds === "number" ? ` (after ${durationText(seconds)})` : "";
-  return make("div", {class: `note ${kLevels[level] ?? ""}`}, `${kLevels[level] ? `${kLevels[level]}: ` : ""}${text}${when}`);
+  return make("div", {class: `note ${kLevels.has(level) ? level : ""}`}, `${kLevels.has(level) ? `${level}: ` : ""}${text}${when}`);
 }
 
 function statusOf(run) {
@@ -53,7 +53,7 @@ function showRuns(parent, data) {
     add("took", Number.isFinite(lasted) ? durationText(lasted) : status === "no end recorded" ? "it runs, or was killed" : "not recorded");
     if (isObject(record.environment) && record.environment.devices) add("devices", plainText(record.environment.devices));
     add("values", `${numberText(run.series.reduce((sum, each) => sum + each.count, 0))} in ${plural(run.series.length, "series", "series")}`);
-    const notes = [...messagesOf(run), ...troublesOf(run)].filter((each) => each.level in kLevels);
+    const notes = [...messagesOf(run), ...troublesOf(run)].filter((each) => kLevels.has(each.level));
     const swatch = data.runs.length > 1 ? make("span", {class: "swatch", style: {borderTopColor: `var(--c${k % kColours})`}}) : null;
     return make("div", {class: "card"}, make("span", {class: `status ${["finished", "failed", "interrupted"].includes(status) ? status : ""}`}, status), make("div", {class: "name"}, swatch, run.name), make("dl", {}, ...rows),
       ...notes.slice(0, 3).map(note), notes.length > 3 ? make("div", {class: "faint"}, `and ${notes.length - 3} more below`) : null);
@@ -130,7 +130,7 @@ function recordTable(data, key, title) {
   const names = [...new Set(data.runs.flatMap((run) => (isObject(run.record?.[key]) ? Object.keys(run.record[key]) : [])))];
   if (names.length === 0) return [make("h2", {}, title), make("p", {class: "faint"}, "Not recorded.")];
   const rows = names.map((name) => {
-    const values = data.runs.map((run) => (isObject(run.record?.[key]) ? (name in run.record[key] ? plainText(run.record[key][name]) : "–") : null)), differ = new Set(values.filter((value) => value !== null)).size > 1;
+    const values = data.runs.map((run) => (isObject(run.record?.[key]) ? (Object.hasOwn(run.record[key], name) ? plainText(run.record[key][name]) : "–") : null)), differ = new Set(values.filter((value) => value !== null)).size > 1;
     return make("tr", {}, make("td", {}, name), ...values.map((value) => make("td", {class: differ && value !== null ? "best" : false}, value ?? "not recorded")));
   });
   const head = data.runs.length > 1 ? make("tr", {}, make("th", {}), ...data.runs.map((run) => make("th", {style: {textAlign: "left"}}, run.name))) : null;
