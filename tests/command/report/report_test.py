@@ -149,8 +149,8 @@ class Pages(InFolder):
 class Demos(InFolder):
     """A demo's program, and the report behind it."""
 
-    def start(self, script):
-        return subprocess.Popen([ROOT / "tools/dev/run_then_report.py", self.folder, sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=os.environ | {"TUTTI_CALLED_FROM": "/"})
+    def start(self, script, called_from="/", **options):
+        return subprocess.Popen([ROOT / "tools/dev/run_then_report.py", self.folder, sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=os.environ | {"TUTTI_CALLED_FROM": called_from}, **options)
 
     def outcome(self, running):
         said, told = running.communicate(timeout=60)
@@ -174,6 +174,24 @@ class Demos(InFolder):
         running.send_signal(signal.SIGTERM)
         self.assertEqual(self.outcome(running)[0], 9)
         self.assertEqual(self.outcome(self.start("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))[0], -signal.SIGKILL)
+
+    def test_what_ignores_an_interrupt_goes_on(self):
+        ignores = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+        self.assertEqual(self.outcome(self.start(ignores, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)))[1], "True\n")
+        self.assertEqual(self.outcome(self.start(ignores, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)))[1], "False\n")
+
+    def test_the_program_dies_with_what_started_it(self):
+        running = self.start("import os, time\nprint('ready', flush=True)\ntime.sleep(60)")
+        self.assertEqual(running.stdout.readline(), "ready\n")
+        running.kill()
+        self.assertEqual(running.communicate(timeout=20)[0], "")  # its output is closed
+
+    def test_the_report_is_named_from_behind_a_link(self):
+        (self.folder / "far/in").mkdir(parents=True)
+        link = self.folder / "link"
+        link.symlink_to("far/in")
+        told = self.outcome(self.start("open('metrics.jsonl', 'w').write('{\"epoch\":1,\"loss\":2}\\n')", called_from=str(link)))[2]
+        self.assertIn("./dev report --open ../..\n", told)
 
 
 class Live(InFolder):
