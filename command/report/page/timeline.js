@@ -95,7 +95,7 @@ class Timeline {
   // A bar for each step: before backward, until the last backward's end, exposed.
   drawOverview(steps) {
     const width = Math.max(300, this.element.clientWidth - 34), height = 84, each = (width - kLeft - kRight) / steps.length;
-    const heights = steps.map(({times}) => Math.min(times.before, 2 * times.whole) + times.whole), top = Math.max(...heights), highest = Math.min(top, 4 * median(heights)), scale = (height - 6) / highest;
+    const heights = steps.map(({times}) => Math.min(times.before, 2 * times.whole) + times.whole), top = Math.max(...heights), highest = Math.min(top, 4 * median(heights)), scale = (height - 6) / (highest || 1);
     const bars = steps.map((step, k) => {
       const {times} = step, x = kLeft + k * each, wide = Math.max(0.5, each - (each > 4 ? 1.5 : 0));
       let sum = 0;
