@@ -88,7 +88,7 @@ function placesToDraw(x, y, low, high, columns) {
   end = Math.min(x.length, end + 1);
   const first = x[0], last = x[x.length - 1], coarse = Math.max(20, columns >> 3);
   if (begin > 0) reduceInto(places, x, y, 0, begin, first, Math.max(low, first), coarse);
-  reduceInto(places, x, y, begin, end, Math.max(low, first), Math.min(high, last) || 1, columns);
+  reduceInto(places, x, y, begin, end, Math.max(low, first), Math.min(high, last), columns);
   if (end < x.length) reduceInto(places, x, y, end, x.length, high, last, coarse);
   return places;
 }

@@ -109,15 +109,18 @@ class Curves(InBrowser):
     def test_each_pixel_keeps_its_extremes_and_its_ends(self):
         self.show(self.run_folder("run", [{"iteration": 1, "loss": 1}]))
         faults = self.browser.run("""
-            const count = 50000, x = new Float64Array(count), y = new Float64Array(count), faults = [];
+            const count = 50000, x = new Float64Array(count), wholes = new Float64Array(count), y = new Float64Array(count), faults = [];
             let state = 1, at = 0;
             const chance = () => (state = (state * 48271) % 2147483647) / 2147483647;
             for (let i = 0; i < count; ++i) {
               at += chance() < 0.1 ? 0 : chance() < 0.001 ? 5000 : 1;  // the same place twice, and gaps
-              x[i] = at;
+              wholes[i] = at;
               y[i] = chance() < 0.001 ? NaN : chance() < 0.001 ? -Infinity : chance() - 0.5;
             }
-            for (const [low, high] of [[0, at], [1000, 30000], [-5000, 2000], [at - 100, at + 100], [20000, 20000], [at + 10, at + 20]]) {
+            const windows = [[0, at], [1000, 30000], [-5000, 2000], [at - 100, at + 100], [20000, 20000], [at + 10, at + 20]], before = at;
+            for (const [begin, end, shift, scale] of windows.flatMap((window) => [[...window, 0, 1], [...window, before, 1e-6]])) {  // and all below 0
+              const [low, high] = [scale * (begin - shift), scale * (end - shift)];
+              x.forEach((_, i) => { x[i] = scale * (wholes[i] - shift); });
               const columns = 300, places = placesToDraw(x, y, low, high, columns), kept = new Set(places);
               if (places.some((place, k) => k > 0 && place <= places[k - 1])) faults.push("order");
               const first = Math.max(low, x[0]), last = Math.min(high, x[count - 1]), found = new Map();
