@@ -24,15 +24,18 @@ class Source:
         self.runs, self.library = runs, library
         self.lock = threading.Lock()
         self.count, self.version, self.text, self.data = 0, "", "", None
+        self.unsure = True  # what has been read may not be in the data
 
     def refresh(self):
         """Throws RunError where a run cannot be read; what there was stays."""
+        unsure, self.unsure = self.unsure, True
         changed = [run.read() for run in self.runs]
-        if any(changed) or self.data is None:
+        if any(changed) or unsure:
             self.count += 1
             self.version = f"{os.getpid()}.{self.count}"
             self.data = report_page.collect(self.runs, live=self.version)
             self.text = report_page.data_text(self.data)
+        self.unsure = False
 
     def page(self):
         with self.lock:

@@ -15,7 +15,8 @@ import unittest
 
 from report_files import PROGRAM, ROOT, InFolder, data_of, trace_text, unpacked
 
-import report_page  # of the program, whose folder report_files names
+import live_server  # of the program, whose folder report_files names
+import report_page
 import run_files
 
 
@@ -243,6 +244,21 @@ class Live(InFolder):
         self.assertEqual(self.ask("/data?have=0")[0], 200)
         self.path.write_text('{"iteration":5,"loss":2}\n')
         self.assertEqual(json.loads(self.ask("/data?have=0")[1])["runs"][0]["series"][0]["last_x"], 5)
+
+    def test_values_read_before_an_error_are_no_less_there(self):
+        other, aside = self.folder / "other.jsonl", self.folder / "aside"
+        other.write_text('{"iteration":1,"other":2}\n')
+        source = live_server.Source(run_files.open_runs([self.folder]), report_page.Library())
+        source.refresh()
+        self.assertEqual(source.newer(source.version), "")
+        other.rename(aside)
+        other.symlink_to(other)
+        with open(self.path, "a") as more:
+            more.write('{"iteration":2,"loss":1}\n')
+        with self.assertRaisesRegex(run_files.RunError, "symbolic links"):
+            source.refresh()
+        aside.rename(other)
+        self.assertEqual(json.loads(source.newer(source.version))["runs"][0]["series"][0]["count"], 2)
 
     def test_a_taken_port_is_told(self):
         done = self.report("--live", "--port", self.port, self.folder)
