@@ -2,11 +2,12 @@
 """Serves a report on loopback while its runs go on: the page, which asks for its data again and again, and the data.
 
 Requests that name another host than this one are refused, so that no page of the web can read a run by a name that it
-has pointed here.
+has pointed here. Ports may differ, as they do where one is forwarded.
 """
 
 import http.server
 import os
+import re
 import sys
 import threading
 import urllib.parse
@@ -15,6 +16,7 @@ import report_page
 import run_files
 
 ADDRESS = "127.0.0.1"
+NAMES = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?", re.IGNORECASE)
 
 
 class Source:
@@ -61,9 +63,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.respond(with_body=False)
 
     def respond(self, with_body):
-        port = self.server.server_address[1]
-        if self.headers.get("Host") not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
-            return self.answer(403, "text/plain", "this page is served to this host alone\n", with_body)
+        if not all(NAMES.fullmatch(host.strip()) for host in self.headers.get_all("Host", [""])):
+            return self.answer(403, "text/plain", "this page is served to 127.0.0.1 and localhost alone\n", with_body)
         path, _, query = self.path.partition("?")
         try:
             if path == "/":

@@ -235,9 +235,10 @@ class Live(InFolder):
         self.assertEqual(self.ask("/", method="HEAD"), (200, ""))
 
     def test_other_names_of_this_host_are_refused(self):
-        for host in ("evil.example", f"evil.example:{self.port}", "127.0.0.1", f"127.0.0.1:{self.port + 1}"):
+        for host in ("evil.example", f"evil.example:{self.port}", "127.0.0.1.evil.example", "localhost@evil.example", f"x:127.0.0.1:{self.port}", "127.0.0.1:"):
             self.assertEqual(self.ask("/data?have=0", host)[0], 403, host)
-        self.assertEqual(self.ask("/", f"localhost:{self.port}")[0], 200)
+        for host in (f"localhost:{self.port}", f"127.0.0.1:{self.port + 1}", "LocalHost", "127.0.0.1"):  # forwarded ports, and that of browsers
+            self.assertEqual(self.ask("/", host)[0], 200, host)
 
     def test_a_file_that_goes_away_is_no_end(self):
         self.path.unlink()
