@@ -35,12 +35,12 @@ class Chart {
     this.spec = spec;
     const runs = this.report.data.runs;
     this.next = spec.members.map(({run, series, kind}) => ({run, kind, described: runs[run].series[series]}));
-    const names = [...new Set(this.next.map((member) => member.described.name))];
+    const names = [...new Set(this.next.map((member) => member.described.label))];
     for (const member of this.next) {
-      const place = names.indexOf(member.described.name);
+      const place = names.indexOf(member.described.label);
       member.colour = `--c${(runs.length > 1 ? member.run : place) % kColours}`;
       member.dash = runs.length > 1 ? place % kDashes.length : member.kind === "validation" ? 1 : 0;
-      member.label = runs.length > 1 ? `${member.described.name} · ${runs[member.run].name}` : member.described.name;
+      member.label = runs.length > 1 ? `${member.described.label} · ${runs[member.run].name}` : member.described.label;
     }
     this.title.textContent = spec.title;
     this.axis.textContent = spec.axis;

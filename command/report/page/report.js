@@ -18,6 +18,7 @@ class Report {
 
   use(data) {
     this.data = data;
+    labelSeries(data.runs);
     this.arrays = new Arrays(data.arrays);
     document.getElementById("made").textContent = `${data.live === null ? "" : "as of "}${data.made.replace("T", " ").replace("+00:00", " UTC")}`;
     showRuns(document.getElementById("runs"), data);

@@ -45,6 +45,25 @@ function runningMean(y, size) {
   return means;
 }
 
+// Gives each series of a page `label`, its name with its file where a run has it in several, and `longLabel`, with its axis
+// where it is over several.
+function labelSeries(runs) {
+  const axes = new Map(), clear = new Map();
+  for (const run of runs) {
+    const files = new Map();
+    for (const {name, axis, file} of run.series) {
+      axes.set(name, (axes.get(name) ?? new Set()).add(axis));
+      const key = `${axis} ${name}`;
+      clear.set(key, (clear.get(key) ?? true) && (files.get(key) ?? file) === file);
+      files.set(key, file);
+    }
+  }
+  for (const each of runs.flatMap((run) => run.series)) {
+    each.label = clear.get(`${each.axis} ${each.name}`) ? each.name : `${each.name} · ${each.file}`;
+    each.longLabel = axes.get(each.name).size > 1 ? `${each.label}, over ${each.axis}` : each.label;
+  }
+}
+
 // The first place whose x is not less.
 function lowerBound(x, value) {
   let low = 0, high = x.length;

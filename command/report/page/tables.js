@@ -62,7 +62,7 @@ function showRuns(parent, data) {
 
 // The last, smallest and largest value of every series, a column for each run.
 function showFigures(parent, data) {
-  const ends = [...new Set(data.runs.flatMap((run) => run.figures.map(([name]) => name)))], names = [...new Set(data.runs.flatMap((run) => run.series.map((series) => series.name)))];
+  const ends = [...new Set(data.runs.flatMap((run) => run.figures.map(([name]) => name)))], names = [...new Set(data.runs.flatMap((run) => run.series.map((series) => series.longLabel)))];
   if (ends.length + names.length === 0) return parent.replaceChildren();
   const end = (run, name) => {
     const figure = run.figures.find((each) => each[0] === name);
@@ -70,7 +70,7 @@ function showFigures(parent, data) {
     return [make("td", {}, text), make("td", {}), make("td", {})];
   };
   const curve = (run, name) => {
-    const series = run.series.find((each) => each.name === name), unit = unitOf(name);
+    const series = run.series.find((each) => each.longLabel === name), unit = unitOf(series?.name ?? "");
     if (!series) return [make("td", {}, "–"), make("td", {}), make("td", {})];
     const extreme = (key) => make("td", {title: `at ${series.axis} ${numberText(series[`${key}_x`])}`}, valueText(series[key], unit));
     return [make("td", {}, series.last === null ? "not finite" : valueText(series.last, unit)), extreme("min"), extreme("max")];

@@ -226,6 +226,16 @@ class Pages(InBrowser):
         self.browser.run("document.querySelector('#shown input').click();")
         self.browser.wait(f"{CHART.format('loss')}.lines.length === 1")
 
+    def test_the_same_name_in_several_files_and_over_several_axes(self):
+        run = self.run_folder("run", [{"iteration": 1, "loss": 1}, {"iteration": 2, "loss": 2}, {"epoch": 1, "loss": 3}])
+        (run / "valid.jsonl").write_text('{"iteration":1,"loss":4}\n{"iteration":2,"loss":5}\n')
+        self.show(run)
+        chart = "[...page.charts.values()].find((entry) => entry.spec.axis === 'iteration').chart"
+        self.assertEqual(self.browser.run(f"return {chart}.members.map((member) => member.label);"), ["loss · log.jsonl", "loss · valid.jsonl"])
+        self.assertEqual(self.browser.run(f"return new Set({chart}.members.map((member) => member.colour)).size;"), 2)
+        rows = self.browser.run("return [...document.querySelectorAll('#figures-table tr')].slice(1).map((row) => [...row.cells].slice(0, 2).map((cell) => cell.innerText));")
+        self.assertEqual(sorted(rows), [["loss · log.jsonl, over iteration", "2"], ["loss · valid.jsonl, over iteration", "5"], ["loss, over epoch", "3"]])
+
     def test_names_that_objects_have_anyway(self):
         lines = [{"iteration": 1, "constructor": 1, "__proto__": 2, "": 3, "a\0b": 4, "\ud800": 5}]
         record = {"options": {"constructor": "c", "toString": "t", "__proto__": "p"}, "messages": [{"level": "constructor", "text": "said"}], "parameters": [{"name": "constructor", "gradient_norm": {"a": 1}}]}
