@@ -10,12 +10,15 @@ import os
 import re
 import sys
 import threading
+import time
 import urllib.parse
 
 import report_page
 import run_files
 
 ADDRESS = "127.0.0.1"
+PAUSE = 5  # how many times longer than it took data are left as they are, however many tabs ask
+SHORT = 0.1  # seconds that need no pause
 NAMES = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?", re.IGNORECASE)
 
 
@@ -27,9 +30,13 @@ class Source:
         self.lock = threading.Lock()
         self.count, self.version, self.text, self.data = 0, "", "", None
         self.unsure = True  # what has been read may not be in the data
+        self.due = 0.0  # when runs are looked at again
 
     def refresh(self):
         """Throws RunError where a run cannot be read; what there was stays."""
+        if time.monotonic() < self.due:
+            return
+        began = time.thread_time()
         unsure, self.unsure = self.unsure, True
         changed = [run.read() for run in self.runs]
         if any(changed) or unsure:
@@ -38,6 +45,8 @@ class Source:
             self.data = report_page.collect(self.runs, live=self.version)
             self.text = report_page.data_text(self.data)
         self.unsure = False
+        took = time.thread_time() - began
+        self.due = time.monotonic() + PAUSE * took if took > SHORT else 0.0
 
     def page(self):
         with self.lock:

@@ -11,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from report_files import PROGRAM, ROOT, InFolder, data_of, trace_text, unpacked
@@ -260,6 +261,18 @@ class Live(InFolder):
             source.refresh()
         aside.rename(other)
         self.assertEqual(json.loads(source.newer(source.version))["runs"][0]["series"][0]["count"], 2)
+
+    def test_what_takes_long_is_not_made_for_every_tab(self):
+        source = live_server.Source(run_files.open_runs([self.folder]), report_page.Library())
+        source.refresh()
+        self.assertEqual(source.due, 0)  # that was short
+        first = source.version
+        with open(self.path, "a") as more:
+            more.write('{"iteration":2,"loss":1}\n')
+        source.due = time.monotonic() + 60
+        self.assertEqual((source.newer(first), json.loads(source.newer("another"))["live"]), ("", first))
+        source.due = time.monotonic()
+        self.assertEqual(json.loads(source.newer(first))["runs"][0]["series"][0]["count"], 2)
 
     def test_a_taken_port_is_told(self):
         done = self.report("--live", "--port", self.port, self.folder)
