@@ -22,7 +22,7 @@ class Chart {
     this.unit = unitOf(spec.members.length ? report.data.runs[spec.members[0].run].series[spec.members[0].series].name : "");
     this.logButton = make("button", {type: "button", "aria-pressed": "false", onclick: () => this.toggleLog()}, "log");
     this.plot = make("div", {class: "plot", tabindex: "0", role: "img", onkeydown: (event) => this.key(event)});
-    this.plot.addEventListener("mousedown", () => this.hold());
+    this.plot.addEventListener("mousedown", (event) => { if (event.button === 0) this.hold(); });
     this.plot.addEventListener("wheel", (event) => this.wheel(event), {passive: false});
     this.axis = make("div", {class: "axis"});
     this.legend = make("table", {class: "legend"});
