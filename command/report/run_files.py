@@ -102,7 +102,7 @@ class Run:
 
     def metrics_paths(self):
         if not self.folder:
-            return [self.path]
+            return [self.path] if self.path not in (self.trace.path, self.record.path) else []
         try:
             return sorted(self.folder / name for name in os.listdir(self.folder) if name.endswith(".jsonl") and os.path.isfile(self.folder / name))
         except FileNotFoundError:
@@ -122,7 +122,10 @@ class Run:
         if self.trace.content or self.record.content or any(not file.is_empty() for file in self.files.values()):
             return
         if not self.files:
-            raise RunError(f"{self.path} has no *.jsonl, no trace.json and no run.json" if self.folder else f"{self.path} is gone")
+            if not self.folder:
+                raise RunError(self.trace.trouble or self.record.trouble or f"{self.path} has nothing")
+            runs = sorted(path.parent for path in self.folder.glob("*/*.jsonl"))
+            raise RunError(f"{self.path} has no *.jsonl, no trace.json and no run.json" + (f"; {runs[0]} has" if runs else ""))
         for path, file in self.files.items():
             if file.troubles:
                 number, reason = file.troubles[0]

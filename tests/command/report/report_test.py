@@ -122,6 +122,22 @@ class Pages(InFolder):
         self.report(self.folder)
         self.assertEqual(data_of((self.folder / "report.html").read_text())["runs"][0]["troubles"], [])
 
+    def test_a_trace_or_a_record_alone_is_no_file_of_metrics(self):
+        for name, text in (("trace.json", trace_text()), ("run.json", '{"outcome":"finished"}')):
+            (self.folder / name).write_text(text)
+            self.assertEqual(self.report(self.folder / name).returncode, 0)
+            run = data_of((self.folder / "report.html").read_text())["runs"][0]
+            self.assertEqual((run["files"], run["trace"] is not None), ([], True))
+            self.path.write_text('{"iteration":1,"loss":2}\n')
+        (self.folder / "run.json").unlink()
+        (self.folder / "trace.json").write_text("[")
+        self.assertIn("trace.json cannot be read", self.report(self.folder / "trace.json").stderr)
+
+    def test_a_folder_of_runs_names_one(self):
+        (self.folder / "runs/a").mkdir(parents=True)
+        (self.folder / "runs/a/log.jsonl").write_text('{"iteration":1,"loss":2}\n')
+        self.assertIn("no trace.json and no run.json; runs/a has\n", self.report("runs").stderr)
+
     def test_several_runs_are_told_apart(self):
         for name in ("a/run", "b/run"):
             (self.folder / name).mkdir(parents=True)
