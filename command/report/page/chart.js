@@ -293,7 +293,7 @@ class Chart {
         .filter(([count]) => count > 0).map(([count, name]) => `${numberText(count)} ${name}`);
       if (strange.length) lines.push(`${label}: ${strange.join(", ")}, of ${plural(described.count, "value")}`);
       if (described.return_count) lines.push(`${label}: went back ${plural(described.return_count, "time")}, to ${described.returns.slice(0, 5).map(numberText).join(", ")}${described.return_count > 5 ? ", …" : ""}; points are what was written anew later`);
-      if (described.bucket > 1) lines.push(`${label}: ${plural(described.count, "value")}, of which each ${numberText(described.bucket)} are shown by their first, smallest, largest and last`);
+      if (described.bucket > 1) lines.push(`${label}: ${plural(described.count, "value")}, of which each ${numberText(described.bucket)} are shown by their first, smallest, largest and last${this.report.settings.smoothing > 1 ? ", and smoothed by the mean of these" : ""}`);
       if (this.isLog()) {
         const none = y.reduce((count, value) => count + (Number.isFinite(value) && value <= 0 ? 1 : 0), 0);
         if (none) lines.push(`${label}: ${plural(none, "value")} of 0 or less have no place on a log scale`);

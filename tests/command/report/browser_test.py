@@ -195,6 +195,8 @@ class Curves(InBrowser):
         self.browser.wait(f"{CHART.format('loss')}.lines.length === 2 && {CHART.format('loss')}.graph.numColumns() === 3")
         means = self.browser.run(f"return [...{CHART.format('loss')}.lines[1].y.slice(500, 510)];")
         self.assertTrue(all(math.isclose(mean, 1.5) for mean in means), means)
+        self.browser.run(f"const c = {CHART.format('loss')}; c.members[0].described.bucket = 100; c.makeNotes(); c.members[0].described.bucket = 1;")
+        self.assertIn("each 100 are shown by their first, smallest, largest and last, and smoothed by the mean of these", self.browser.run(f"return {CHART.format('loss')}.notes.innerText;"))
         self.browser.run("document.querySelector('#log').click();")
         self.browser.wait(f"{CHART.format('loss')}.graph?.getOption('logscale')")
         self.browser.wait(f"{CHART.format('loss')}.notes.innerText.includes('1 value of 0 or less')")
