@@ -8,6 +8,7 @@
 #include <tutti/distributed/sync_summary.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/given_options.h>
+#include <tutti/examples/recorded_run.h>
 #include <tutti/examples/residual_network.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
@@ -116,16 +117,9 @@ class Run {
   }
 
   /// As `train`, and the run's record says how it ended.
-  Result recorded_train() try {
-    const Result result = train();
-    if (!record_) return result;
-    record_->set_parameters(learner_.model().named_parameters());
-    record_->end(result.interrupted.empty() ? RunRecord::Outcome::finished : RunRecord::Outcome::interrupted,
-                 result.interrupted);
-    return result;
-  } catch (const std::exception& error) {
-    if (record_) record_->end(RunRecord::Outcome::failed, error.what());
-    throw;
+  Result recorded_train() {
+    return examples::recorded(
+        record_, [this] { return train(); }, [this] { return learner_.model().named_parameters(); });
   }
 
  private:

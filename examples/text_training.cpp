@@ -7,6 +7,7 @@
 #include <tutti/distributed/sync_report.h>
 #include <tutti/examples/given_options.h>
 #include <tutti/examples/language_models.h>
+#include <tutti/examples/recorded_run.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/adamw.h>
@@ -78,7 +79,7 @@ class Run {
   }
 
   /// As `train`, and the run's record says how it ended.
-  Result recorded_train() try {
+  Result recorded_train() {
     if (learner_.writes()) {
       record_ = std::make_unique<RunRecord>(
           options_.output + "/run.json",
@@ -87,15 +88,8 @@ class Run {
                          .environment = examples::surroundings(devices_text(devices_), processes_.size())});
       warned_ = record_.get();
     }
-    const Result result = train();
-    if (!record_) return result;
-    record_->set_parameters(learner_.model().named_parameters());
-    record_->end(result.interrupted.empty() ? RunRecord::Outcome::finished : RunRecord::Outcome::interrupted,
-                 result.interrupted);
-    return result;
-  } catch (const std::exception& error) {
-    if (record_) record_->end(RunRecord::Outcome::failed, error.what());
-    throw;
+    return examples::recorded(
+        record_, [this] { return train(); }, [this] { return learner_.model().named_parameters(); });
   }
 
  private:
