@@ -59,8 +59,8 @@ template <class T> double squares_around(T mean, const T* from, std::int64_t len
 }
 
 struct Distances {
-  double sum;      // of x - place
-  double squares;  // of (x - place)^2
+  double sum;      // sum of x - place
+  double squares;  // sum of (x - place)^2
 };
 
 /// Sums of distances from a place near the elements.
