@@ -45,8 +45,7 @@ struct RunRecord::Content {
 
 RunRecord::RunRecord(std::string path, RunDescription description)
     : path_(std::move(path)), content_(std::make_unique<Content>()) {
-  const BuildInfo build = build_info();
-  description.environment.emplace_back("tutti", fmt::format("{}, {}, {}", version(), build.compiler, build.build));
+  description.environment.emplace_back("tutti", TUTTI_VERSION);
   content_->json = {{"program", description.program},
                     {"started", now_text()},
                     {"options", object_of(description.options)},

@@ -19,7 +19,7 @@ struct RunDescription {
 
   std::string program;
   Facts options = {};
-  Facts environment = {};  ///< devices, threads, ...; the library's version and build are added
+  Facts environment = {};  ///< devices, threads, ...; the library's version is added
 };
 
 /// Record of what a run was started with, what it said, and how it ended: a file of JSON that `tutti report` shows
