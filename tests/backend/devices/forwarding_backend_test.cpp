@@ -81,7 +81,7 @@ TEST_CASE("kernels have names of their own, and say what they write") {
   });
   CHECK(names.size() == static_cast<std::size_t>(count));
   CHECK(names.contains("softmax_gradient"));
-  CHECK(defaults == 7);
+  CHECK(defaults == 9);
   CHECK(written_of<kernel::fill>() == "w-");
   CHECK(written_of<kernel::normalize_rows>() == "-rrrwww");
   CHECK(written_of<kernel::scatter>() == "-r-rw");
