@@ -12,11 +12,8 @@ template <class X> struct NormalDistribution {
 };
 
 template <class X> TUTTI_HOST_DEVICE NormalDistribution<X> normal_distribution(const X& x) {
-  const X density = scalar<X>(0.39894228040143268) * exp(scalar<X>(-0.5) * x * x);
-  if constexpr (std::is_floating_point_v<X>)  // exact far below 0, too, where 1 + erf keeps few digits
-    return {scalar<X>(0.5) * erfc(scalar<X>(-0.70710678118654752) * x), density};
-  else
-    return {scalar<X>(0.5) * (scalar<X>(1) + erf(scalar<X>(0.70710678118654752) * x)), density};
+  return {scalar<X>(0.5) * (scalar<X>(1) + erf(scalar<X>(0.70710678118654752) * x)),
+          scalar<X>(0.39894228040143268) * exp(scalar<X>(-0.5) * x * x)};
 }
 
 }  // namespace tutti::elementwise

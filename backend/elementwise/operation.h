@@ -40,7 +40,6 @@ using std::ceil;
 using std::cos;
 using std::cosh;
 using std::erf;
-using std::erfc;
 using std::exp;
 using std::exp2;
 using std::expm1;
