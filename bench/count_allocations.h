@@ -17,13 +17,17 @@ namespace tutti::bench::counting {
 inline std::atomic<std::int64_t> allocations = 0;
 inline const bool is_counting = (set_heap_counter(&allocations), true);
 
-inline void* allocate(std::size_t bytes, std::size_t alignment) {
+inline void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   const std::size_t some = bytes == 0 ? 1 : bytes;
   // aligned_alloc wants whole multiples.
-  void* const data = alignment <= alignof(std::max_align_t)
-                         ? std::malloc(some)
-                         : std::aligned_alloc(alignment, (some + alignment - 1) / alignment * alignment);
+  return alignment <= alignof(std::max_align_t)
+             ? std::malloc(some)
+             : std::aligned_alloc(alignment, (some + alignment - 1) / alignment * alignment);
+}
+
+inline void* allocate(std::size_t bytes, std::size_t alignment) {
+  void* const data = allocate_or_null(bytes, alignment);
   if (data == nullptr) throw std::bad_alloc();
   return data;
 }
@@ -37,6 +41,18 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return tutti::bench::counting::allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return tutti::bench::counting::allocate_or_null(bytes, 1);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return tutti::bench::counting::allocate_or_null(bytes, 1);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return tutti::bench::counting::allocate_or_null(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return tutti::bench::counting::allocate_or_null(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete[](void* data) noexcept { std::free(data); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
+#include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/operations/row_sums.h>
 #include <tutti/backend/memory/thread_cache.h>
 
@@ -128,7 +129,7 @@ class ChannelParts {
         channels_(input.length(1)),
         size_(input.length(2)),
         planes_of_part_(std::clamp<std::int64_t>(kMostElements / size_, 1, planes_)),
-        parts_((planes_ + planes_of_part_ - 1) / planes_of_part_) {}
+        parts_(divide_up(planes_, planes_of_part_)) {}
 
   double elements() const { return static_cast<double>(planes_ * size_); }
 
@@ -138,7 +139,7 @@ class ChannelParts {
             channels_ * size_};
   }
 
-  /// Joins `sums(channel, part)` of the parts of each channel, and calls `use(channel, part, all)` for the parts then.
+  /// Joins `sum(channel, part)` of the parts of each channel, and calls `use(channel, part, all)` for the parts then.
   /// A channel of one part is used while it is in the second cache.
   template <class Sums, class Sum, class Use> void run(ThreadPool& threads, const Sum& sum, const Use& use) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (planes_of_part_ * size_));
