@@ -9,6 +9,9 @@
 namespace tutti {
 namespace {
 
+/// Whether the thread is a stream's worker.
+constinit thread_local bool is_worker = false;
+
 /// What record() returns when nothing is pending: shared, so that inline recording allocates nothing.
 const Event& completed_event() {
   static const Event& event = *new Event(std::make_shared<CpuEvent>(true));  // static arrays may outlive statics here
@@ -127,14 +130,18 @@ void CpuStream::synchronize() {
 void CpuStream::enqueue(std::unique_ptr<Work> work) {
   if (!worker_process().here())
     raise<DeviceError>("[stream] asynchronous {} {}", to_string(device_), worker_process().elsewhere_text());
-  {
+  // In a process that ends, new work runs here, after what was queued. That waits for nothing that is not queued yet:
+  // an event is recorded before it is waited for. Workers queue on: one that waits here might keep another from its
+  // end.
+  const auto queue = [&] {
     const std::lock_guard lock(queue_mutex_);
-    if (!stopping_) {
-      if (!worker_.joinable()) worker_ = start_thread<DeviceError>("stream", [this] { work_loop(); });
-      queue_.push_back(std::move(work));
-    }
-  }
-  if (work != nullptr) {  // the process is ending
+    if (inline_.load(std::memory_order_relaxed) || (stopping_ && !is_worker)) return false;
+    if (!worker_.joinable()) worker_ = start_thread<DeviceError>("stream", [this] { work_loop(); });
+    queue_.push_back(std::move(work));
+    return true;
+  };
+  if (!queue()) {
+    inline_.wait(false, std::memory_order_acquire);
     run_one(std::move(work));
     return;
   }
@@ -152,14 +159,23 @@ std::unique_ptr<CpuStream::Work> CpuStream::next_work() {
         queue_.pop_front();
         return work;
       }
-      if (stopping_) return nullptr;
+      if (stopping_) {
+        end();
+        return nullptr;
+      }
     }
     if (!spin_until([&] { return queued_.load(std::memory_order_acquire) != seen; }))
       queued_.wait(seen, std::memory_order_acquire);
   }
 }
 
+void CpuStream::end() noexcept {
+  inline_.store(true, std::memory_order_release);
+  inline_.notify_all();
+}
+
 void CpuStream::work_loop() {
+  is_worker = true;
   while (auto work = next_work()) run_one(std::move(work));
 }
 
@@ -189,12 +205,12 @@ void CpuStream::stop() noexcept {
   {
     const std::lock_guard lock(queue_mutex_);
     stopping_ = true;
-    if (worker_.get_id() == std::this_thread::get_id()) return;  // work that ends the process: it cannot join itself
+    if (!worker_.joinable()) return end();
   }
+  if (worker_.get_id() == std::this_thread::get_id()) return work_loop();  // work that ends the process
   queued_.fetch_add(1, std::memory_order_release);
   queued_.notify_one();
-  if (worker_.joinable()) worker_.join();
-  inline_.store(true, std::memory_order_release);
+  worker_.join();
 }
 
 }  // namespace tutti

@@ -54,7 +54,8 @@ class CpuStream final : public Stream {
   void wait(const Event&) override;
   void synchronize() override;
 
-  /// Runs what is queued, ends the worker and goes on inline: what the backend does when the process ends.
+  /// Runs what is queued, ends the worker and goes on inline: what the backend does when the process ends. Other
+  /// threads may launch work meanwhile: it runs after what was queued.
   void stop() noexcept;
 
  private:
@@ -89,6 +90,7 @@ class CpuStream final : public Stream {
   void honour_waits();
   void enqueue(std::unique_ptr<Work>);
   std::unique_ptr<Work> next_work();
+  void end() noexcept;
   void work_loop();
   void run_one(std::unique_ptr<Work>) noexcept;
 

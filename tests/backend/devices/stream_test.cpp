@@ -10,6 +10,7 @@
 #include <chrono>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -210,6 +211,40 @@ TEST_CASE("a stream that ended goes on inline") {
   CHECK(ran == 2);
   CHECK_NOTHROW(stream.synchronize());
   stream.stop();
+}
+
+TEST_CASE("what other threads launch while a stream ends runs after what was queued") {
+  CpuStream stream(cpu(), Mode::worker);
+  const Gate gate;
+  std::vector<int> order;
+  stream.wait(gate.event);
+  stream.launch("queued", [&order] { order.push_back(1); });
+  std::thread ends([&stream] { stream.stop(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::thread opens([&gate] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gate.state->complete();
+  });
+  stream.launch("launched", [&order] { order.push_back(2); });
+  ends.join();
+  opens.join();
+  CHECK(order == std::vector{1, 2});
+  CHECK(stream.runs_inline());
+}
+
+TEST_CASE("work that ends a stream has what is behind it run") {
+  CpuStream stream(cpu(), Mode::worker);
+  const Gate gate;
+  int ran = 0;
+  stream.wait(gate.event);
+  stream.launch("end", [&] {
+    stream.stop();
+    CHECK(ran == 1);
+  });
+  stream.launch("behind", [&ran] { ++ran; });
+  gate.state->complete();
+  stream.synchronize();
+  CHECK(stream.runs_inline());
 }
 
 TEST_CASE("memory that queued work uses is not handed out again before it has run") {
