@@ -2,7 +2,7 @@
 #pragma once
 
 // Microbenchmarks of a program's own code: times of a case beside those of a baseline measured in turn with it, rates
-// beside what this machine can do, and allocations counted. docs/benchmarks.md has an example from start to end.
+// beside what this machine can do, and allocations counted. docs/guides/benchmarks.md has an example from start to end.
 
 #include <tutti/backend/device.h>
 

@@ -16,7 +16,7 @@ template <class Operation> using SampleOperand =
 }  // namespace detail
 
 /// An elementwise operation of the program's own: a struct as those of the library are (backend/elementwise/operation.h
-/// says what it has; docs/custom_operation.md has one), with any number of parameters. Its operands are promoted into
+/// says what it has; docs/guides/custom-operation.md has one), with any number of parameters. Its operands are promoted into
 /// its domain and broadcast, and have any strides; its result has their dtype, or bool where `value` compares. It is
 /// differentiated by its own formulas, any number of times. Errors name it.
 ///

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds an operation of each sort to a copy of the tree as docs/adding-an-operation.md says, compiles and runs it.
+"""Adds an operation of each sort to a copy of the tree as docs/guides/adding-an-operation.md says, compiles and runs it.
 
     added_operation.py BUILD [--keep FOLDER]
 
@@ -39,7 +39,7 @@ class Wrong(Exception):
 
 def documented(title, followed, added):
     """The files of the first table under the heading, for the operation that is added; documents are written by tools."""
-    text = (ROOT / "docs" / "adding-an-operation.md").read_text()
+    text = (ROOT / "docs/guides/adding-an-operation.md").read_text()
     section = re.search(rf"^## {re.escape(title)}[^\n]*\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     table = re.search(r"^\| file \| what \|\n\|[^\n]*\n((?:\|[^\n]*\n)+)", section[1], re.M)
     cells = [row.split("|")[1] for row in table[1].splitlines()]
@@ -233,7 +233,7 @@ def main():
             try:
                 sort(arguments.build.resolve(), folder)
             except Wrong as wrong:
-                print(f"docs/adding-an-operation.md: {wrong}")
+                print(f"docs/guides/adding-an-operation.md: {wrong}")
                 failed += 1
     print(f"added operations: {failed} faults")
     return 1 if failed else 0

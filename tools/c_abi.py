@@ -111,7 +111,7 @@ def check():
     if said:
         print(said.strip())
         print("the C API is not what was released: functions, constants and fields are added, never changed or removed "
-              "(docs/versions.md)")
+              "(docs/project/versions.md)")
         return 1
     print(f"C API: {len(FUNCTION.findall(HEADER.read_text()))} functions, compatible with what was released")
     return 0

@@ -126,7 +126,7 @@ class Stages(unittest.TestCase):
             self.assertIn(line, document.splitlines())
         self.assertIn("./programs", self.kept_files)
         self.assertTrue(done.stdout.endswith("in gpu.tgz all logs and numbers\n"))
-        self.assertFalse((self.root / "docs/gpu-results.md").exists())
+        self.assertFalse((self.root / "docs/project/gpu-results.md").exists())
 
     def test_a_bench_that_fails_and_one_that_is_not_there(self):
         self.pack(faults=["attention"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what docs/embedding.md promises to programs that embed the library.
+"""Keeps what docs/guides/embedding.md promises to programs that embed the library.
 
 usage: host_rules.py --check       the table "Variables of the environment" has the variables that the library's sources
                                    read, all of them and no others; standard output and error, signals and floating-point
@@ -16,7 +16,7 @@ import tempfile
 import layer_rules
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENT = "docs/embedding.md"
+DOCUMENT = "docs/guides/embedding.md"
 TABLE = "### Variables of the environment"
 LAYERS = [layer for layer in layer_rules.LAYERS if layer != "command"]
 SUFFIXES = (".h", ".cpp", ".cu", ".cuh")

@@ -29,7 +29,7 @@ def listed(path):
 
 def named(root):
     """(where, header) of every header of the library that users are shown."""
-    texts = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("examples/**/*.*"), root / "tutti.h"]
+    texts = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.*"), root / "tutti.h"]
     for path in sorted(path for path in texts if path.suffix in (".md", ".h", ".cpp") and path.name != "CHANGELOG.md"):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for header in PATH.findall(line):

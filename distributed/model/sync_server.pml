@@ -3,7 +3,7 @@
  * What surrounds the SyncLedger in the DistributedSyncServer, for spin: the mailbox that is drained by whoever posts,
  * reductions in chunks that posters, joiners and one worker claim, waiting, failures and their acknowledgement,
  * deadlines, close. The ledger's rules are here in their plainest form (they are proven over the C++ itself), and every
- * decision is printed, so that random runs can be replayed through the C++ ledger. docs/proofs.md: what is left out.
+ * decision is printed, so that random runs can be replayed through the C++ ledger. docs/project/proofs.md: what is left out.
  *
  * Nothing repeats: every run ends. So that no invalid end state means that every question is answered, whatever the
  * schedule.

@@ -101,14 +101,14 @@ TEST_CASE("references: every operation that the headers declare is in the table"
   const auto declared = declared_functions();
   REQUIRE(declared.size() > 50);
   for (const auto& [name, declaration] : declared)
-    CHECK_MESSAGE(listed.count(name) > 0, name, " is declared and has no reference: see docs/references.md");
+    CHECK_MESSAGE(listed.count(name) > 0, name, " is declared and has no reference: see docs/project/references.md");
 }
 
 TEST_CASE("references: every operation of the table has cases") {
   std::map<std::string, int> cases;
   for (const ReferenceCase& reference : all_cases()) ++cases[reference.operation];
   for (const Operation& operation : all_operations())
-    CHECK_MESSAGE(cases[operation.name] > 0, operation.name, " has no case: see docs/references.md");
+    CHECK_MESSAGE(cases[operation.name] > 0, operation.name, " has no case: see docs/project/references.md");
 }
 
 TEST_CASE("references: every elementwise operation has gradients in f32 and f64, and zeros and NaN among its inputs") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files that tools/references wrote: what NumPy and PyTorch give. See docs/references.md.
+// The files that tools/references wrote: what NumPy and PyTorch give. See docs/project/references.md.
 
 #include <tutti/autodiff/tensor/axes.h>
 #include <tutti/backend/array.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/seeds.md names tests; here they are looked up.
+// docs/project/seeds.md names tests; here they are looked up.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -19,8 +19,8 @@ std::string contents(const std::string& path) {
 
 TEST_SUITE_BEGIN("cpu");
 
-TEST_CASE("seeds: every test that docs/seeds.md names exists") {
-  const std::string document = contents("docs/seeds.md");
+TEST_CASE("seeds: every test that docs/project/seeds.md names exists") {
+  const std::string document = contents("docs/project/seeds.md");
   REQUIRE(document.size() > 1000);
   int named = 0;
   for (std::size_t begin = 0; (begin = document.find('`', begin)) != std::string::npos;) {

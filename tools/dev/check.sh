@@ -269,7 +269,7 @@ if stage "build, GCC" build_release; then
   stage "MPI was built" mpi_was_built
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "a shared library, too" build_shared "$([ $full -eq 0 ] || echo x86-64-v3)" && stage "programs of others" tools/dev/consumers.sh "$release"
-  stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
+  stage "added operations, as docs/guides/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # In CI under sanitizers alone.
   [ $full -eq 0 ] || stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \

@@ -126,10 +126,10 @@ with_conformance() {
   g++ -std=c++20 -Wall -Wextra -Werror "$sources/conformance.cpp" -o conformance $(pkg-config --cflags --libs tutti-testing) && ./conformance
 }
 
-# What docs/benchmarks.md shows, its runs compared, and the library's own benches where they are installed.
+# What docs/guides/benchmarks.md shows, its runs compared, and the library's own benches where they are installed.
 with_benchmarks() {
   local tutti=${library%/lib*}/bin/tutti
-  sed -n '/^```cpp$/,/^```$/p' "$sources/../../docs/benchmarks.md" | sed '/^```/d' >bench.cpp
+  sed -n '/^```cpp$/,/^```$/p' "$sources/../../docs/guides/benchmarks.md" | sed '/^```/d' >bench.cpp
   # shellcheck disable=SC2046  # one word each
   [ -s bench.cpp ] && g++ -std=c++20 -O2 -Wall -Wextra -Werror bench.cpp -o bench $(pkg-config --cflags --libs tutti) || return
   ./bench --seconds 0.002 --json old.json && ./bench --seconds 0.002 --history runs --label new || return

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev gpu [--headers FOLDER] [--seconds N] [--build-seconds N] [--output FOLDER] [--rehearse]: checks and measures on a machine with one
-# GPU, which may have no network, and writes docs/gpu-results.md. Stages run one after the other, the most valuable first, each
+# GPU, which may have no network, and writes docs/project/gpu-results.md. Stages run one after the other, the most valuable first, each
 # until so many seconds after the start. After each, gpu-results.md and gpu.tgz, with all logs and numbers so far, are in the
 # output folder, whatever becomes of the next. The results are printed last.
 #
@@ -13,7 +13,7 @@
 #   `pip install --target FOLDER/python meson ninja` puts them. NCCL is also taken from Python's package for it.
 # --seconds N: for everything (540); --build-seconds N: of them, for compiling if it comes to that (240). --output FOLDER: where
 #   results go (the folder in $OUT if it is set, else runs/gpu).
-# --only "STAGE ...": no other stages than these, and those before the comparison; docs/gpu-results.md stays as it is.
+# --only "STAGE ...": no other stages than these, and those before the comparison; docs/project/gpu-results.md stays as it is.
 # --rehearse: all stages on CPU devices with tiny sizes; the document goes to the output folder. tools/dev/rehearse_gpu.sh does
 #   so in an empty Debian.
 set -uo pipefail
@@ -61,7 +61,7 @@ failed=0
 # Writes the document, and replaces what the output folder has by what there is now.
 bring_home() {
   python3 tools/gpu_results.py "$logs" --document "$logs/gpu-results.md" || return
-  [ $rehearse -eq 1 ] || [ -n "$only" ] || cp "$logs/gpu-results.md" docs/gpu-results.md || return
+  [ $rehearse -eq 1 ] || [ -n "$only" ] || cp "$logs/gpu-results.md" docs/project/gpu-results.md || return
   cp "$logs/gpu-results.md" "$output/gpu-results.md.part" && mv "$output/gpu-results.md.part" "$output/gpu-results.md" || return
   tar -C "$logs" -czf "$output/gpu.tgz.part" . && mv "$output/gpu.tgz.part" "$output/gpu.tgz"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/kernels/kernel_report.py BUILD: what each CUDA kernel of a build needs, as Markdown; docs/cuda-kernels.md shows it.
+"""tools/kernels/kernel_report.py BUILD: what each CUDA kernel of a build needs, as Markdown; docs/project/cuda-kernels.md shows it.
 
 With --check: fails if one spills registers, or if one that is to load 16 bytes at a time does not. No GPU is needed.
 

@@ -24,7 +24,7 @@ COMPARISON = "## Beside PyTorch and NumPy\n"
 INTRODUCTION = """# Operations
 
 Written by `tools/operations/operation_coverage.py` from the headers, the tables of `tests/references` and the files that they compare with
-([references.md](references.md)): do not edit. [onnx.md](onnx.md) has ONNX's names.
+([references.md](project/references.md)): do not edit. [onnx.md](onnx.md) has ONNX's names.
 
 ## What is checked
 
@@ -177,7 +177,7 @@ def second_part(root, faults):
         return None
     operations = {name for declared in registry.table_operations(root).values() for name in declared.split()}
     lines = [COMPARISON, "Every function of both libraries has a name here, or what one writes instead, or a reason for its absence.",
-             "Where one of the same name differs, [from-pytorch.md](from-pytorch.md) says how.", ""]
+             "Where one of the same name differs, [from-pytorch.md](guides/from-pytorch.md) says how.", ""]
     lines += comparison(f"torch.nn.functional, {torch.__version__.split('+')[0]}",
                         [name for name in functions_of(functional) if name != "Optional"],
                         names.TORCH, names.TORCH_LEFT_OUT, operations, faults)

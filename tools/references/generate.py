@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/references/data: what NumPy and PyTorch give for the cases of this folder. See docs/references.md.
+"""Writes tests/references/data: what NumPy and PyTorch give for the cases of this folder. See docs/project/references.md.
 
     generate.py [--check] [NAME ...]
 

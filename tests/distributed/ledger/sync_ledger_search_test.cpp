@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every order of what devices may say, within the bounds of docs/proofs.md.
+// Every order of what devices may say, within the bounds of docs/project/proofs.md.
 #include <tutti/tests/distributed/ledger/ledger_search.h>
 #include <tutti/tests/sanitizers.h>
 
