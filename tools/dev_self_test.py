@@ -49,6 +49,7 @@ class Answers(unittest.TestCase):
         self.expect(["--list", "OLD NEW", "--peers"], "bench", "--help")
         self.expect(["./dev bench --peers", "--rounds"], "bench", "--peers", "--help")
         self.expect(["RUN...", "--live", "./dev report"], "report", "--help")
+        self.expect(["./dev docs", "--serve"], "docs", "--help")
 
     def test_options_of_the_examples(self):
         self.expect(["./dev demo [OPTIONS]", "--epochs"], "demo", "--help")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes C++ sources of the ```cpp blocks of a document, so that the compiler reads what users read.
+"""Makes C++ sources of the ```cpp blocks of a document, so that the compiler reads what users read, and runs those that print.
 
-usage: doc_examples.py DOCUMENT FRAGMENTS PROGRAMS   writes the two sources
-       doc_examples.py --check                       every document with such blocks is compiled; counts blocks
+usage: doc_examples.py DOCUMENT FRAGMENTS PROGRAMS PRINTING   writes the three sources
+       doc_examples.py --check          every document with such blocks is compiled, each block that prints says what; counts blocks
+       doc_examples.py --run PROGRAM    runs the blocks that print, which PROGRAM (tests/documents/printing.h) is made of, and
+                                        compares; the last line is `N passed, N failed, N skipped`
 
 A block is the body of a function in `namespace tutti`, after the frame (tests/documents/frame.h), unless a comment right
 above it says otherwise:
@@ -15,21 +17,36 @@ above it says otherwise:
 
 The comment may go on with lines of C++ that readers do not see, #include lines and declarations that stand in front of
 the block (for `continues`: in front of its text). A line of which everything but a comment is `...` counts as left out.
+
+What a block prints stands behind it, before the next block and the next heading:
+
+    <!-- prints -->                      and the output, a block of its own; `...` in a line stands for anything
+    <!-- prints what differs: WHY -->    it is not run
+
+It runs in an empty folder, in which `examples` is the project's, and uses nothing that the frame only declares.
 """
 
 import dataclasses
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FRAME = "tutti/tests/documents/frame.h"
+PRINTING_HEADER = "tutti/tests/documents/printing.h"
 LISTING = "tests/documents/meson.build"
 FENCE = re.compile(r"^(\s*)```\s*(cpp|c\+\+|cc|cxx)\s*$", re.IGNORECASE)
 MARK = re.compile(r"<!--\s*compile:\s*(\S+)[ \t]*([^\n]*?)[ \t]*(\n.*)?-->\s*\Z", re.DOTALL)
 ELIDED = re.compile(r"^(\s*)\.\.\.(\s*(//.*)?)$")
 # A list that makes something of a macro stays where it is included.
 INCLUDE = re.compile(r"^\s*#\s*include\b(?!.*/(?:kernel|operation)_list\.h)")
+PRINTS = re.compile(r"^<!--\s*prints(?: what differs:\s*(.*?))?\s*-->$")
+PRINTING = re.compile(r"\bstd::(cout|puts|printf)\b|\bfmt::print\b")
+MAIN = re.compile(r"^int main\(.*?^(?=\})", re.MULTILINE | re.DOTALL)
+SECONDS = 60  # that a block may run, on a busy machine
+
 KINDS = ("function", "program", "declarations", "continues", "skip")
 
 
@@ -45,6 +62,8 @@ class Block:
     note: str  # why it is skipped
     given: str
     code: list
+    printed: list = None  # lines; None: it prints nothing, or what differs
+    differs: str = ""  # why
 
 
 def mark_above(document, lines, fence):
@@ -79,8 +98,33 @@ def blocks_of(document, text):
         blocks.append(Block(document, at + 2, *mark_above(document, lines, at), code))
         if blocks[-1].kind == "continues" and (len(blocks) < 2 or blocks[-2].kind not in ("function", "continues")):
             raise Fault(f"{document}:{at + 1}: compile: continues, but the block before is no function")
+        blocks[-1].printed, blocks[-1].differs = printed_behind(document, lines, closing + 1)
         at = closing + 1
     return blocks
+
+
+def printed_behind(document, lines, at):
+    """What the block before line `at` prints, and why it differs."""
+    for number in range(at, len(lines)):
+        if lines[number].startswith("#") or FENCE.match(lines[number]):
+            break
+        if not (mark := PRINTS.match(lines[number].strip())):
+            continue
+        if mark[1] is not None:
+            if not mark[1]:
+                raise Fault(f"{document}:{number + 1}: prints what differs wants the reason")
+            return None, mark[1]
+        fences = [i for i in range(number + 1, len(lines)) if lines[i].startswith("```")][:2]
+        if len(fences) < 2 or any(lines[number + 1:fences[0]]) or FENCE.match(lines[fences[0]]):
+            raise Fault(f"{document}:{number + 1}: prints, but no block with the output follows")
+        return lines[fences[0] + 1:fences[1]], ""
+    return None, ""
+
+
+def space_of(block):
+    """The namespace of a document's blocks: programs see nothing of the library that they do not name."""
+    frame = "" if block.kind == "program" else "tutti::documents::"
+    return f"{frame}of_{re.sub(r'[^0-9A-Za-z]', '_', block.document)}"
 
 
 def source_lines(block):
@@ -97,16 +141,45 @@ def given_of(block):
     return "\n".join(line for line in block.given.split("\n") if not INCLUDE.match(line))
 
 
-def fragments(blocks):
-    """The source of all blocks that are no programs."""
-    chosen = [block for block in blocks if block.kind not in ("program", "skip")]
-    includes = dict.fromkeys(line for block in chosen for line in includes_of(block))
+@dataclasses.dataclass
+class Run:
+    """A program, or a function with what continues it, that prints."""
+
+    where: str  # of its first line of code
+    numbers: list  # of its blocks, among programs or fragments
+    function: str
+    printed: list
+
+
+def split(blocks):
+    """(fragments, programs): what is compiled within the frame, and what is a whole source."""
+    return ([block for block in blocks if block.kind not in ("program", "skip")], [block for block in blocks if block.kind == "program"])
+
+
+def runs_of(blocks):
+    """All runs of a document."""
+    in_frame, whole = split(blocks)
+    runs = []
+    for number, block in enumerate(in_frame):
+        if block.kind == "continues":
+            runs[-1].numbers.append(number)
+            runs[-1].printed += block.printed or []
+        else:
+            runs.append(Run(f"{block.document}:{block.line}", [number], f"{space_of(block)}::block_{number}::run", [*(block.printed or [])]))
+    runs += [Run(f"{block.document}:{block.line}", [number], f"{space_of(block)}::program_{number}::main", block.printed or []) for number, block in enumerate(whole)]
+    return [run for run in runs if run.printed]
+
+
+def fragments(blocks, wanted=None):
+    """The source of blocks that are no programs: of all, or of those with the wanted numbers."""
+    chosen = [(number, block) for number, block in enumerate(split(blocks)[0]) if wanted is None or number in wanted]
+    includes = dict.fromkeys(line for _, block in chosen for line in includes_of(block))
     text, open_function = [f"#include <{FRAME}>", *includes], False
-    for number, block in enumerate(chosen):
+    for number, block in chosen:
         if open_function and block.kind != "continues":
             text += ["}", "}"]
         if block.kind != "continues":
-            text += [f"namespace tutti::documents::block_{number} {{", given_of(block)]
+            text += [f"namespace {space_of(block)}::block_{number} {{", given_of(block)]
             text += ["void run() {"] if block.kind == "function" else []
         else:
             text += [given_of(block)]
@@ -116,23 +189,79 @@ def fragments(blocks):
     return "\n".join([*text, *(["}", "}"] if open_function else []), ""])
 
 
-def programs(blocks):
-    """The source of all whole programs, each in a namespace of its own."""
-    chosen = [block for block in blocks if block.kind == "program"]
-    text = [line for block in chosen for line in includes_of(block)]
-    for number, block in enumerate(chosen):
-        text += [f"namespace program_{number} {{", given_of(block), *source_lines(block), "}"]
+def programs(blocks, wanted=None):
+    """The source of whole programs, each in a namespace of its own: of all, or of those with the wanted numbers."""
+    chosen = [(number, block) for number, block in enumerate(split(blocks)[1]) if wanted is None or number in wanted]
+    text = [line for _, block in chosen for line in includes_of(block)]
+    for number, block in chosen:
+        text += [f"namespace {space_of(block)}::program_{number} {{", given_of(block), *source_lines(block), "}"]
     return "\n".join([*text, ""])
+
+
+def printing(blocks):
+    """The source of what runs, known to the program by its place."""
+    runs = runs_of(blocks)
+    in_frame = {number for run in runs if not run.function.endswith("::main") for number in run.numbers}
+    whole = {number for run in runs if run.function.endswith("::main") for number in run.numbers}
+    text = [f"#include <{PRINTING_HEADER}>"]
+    if in_frame:
+        declared = {number for number, block in enumerate(split(blocks)[0]) if block.kind == "declarations"}
+        text.append(fragments(blocks, in_frame | declared))
+    # Only of the program's own main may the end be left without a return.
+    text += [MAIN.sub(lambda main: main[0] + "  return 0;\n", programs(blocks, whole)), "namespace {"]
+    text += [f'const tutti::documents::Printing printing_{number}("{run.where}", [] {{ return tutti::documents::status_of({run.function}); }});'
+             for number, run in enumerate(runs)]
+    return "\n".join([*text, "}  // namespace", ""])
+
+
+def documents():
+    """The documents that may have such blocks. Not docs/decisions, which are of their day."""
+    found = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+    return [path for path in found if not path.is_relative_to(ROOT / "docs/decisions")]
+
+
+def difference(expected, printed):
+    """The first line in which the output is another one; empty if there is none."""
+    printed = printed.rstrip("\n").split("\n")
+    for number in range(max(len(expected), len(printed))):
+        wanted = expected[number] if number < len(expected) else None
+        found = printed[number].rstrip() if number < len(printed) else None
+        if wanted is None or found is None or not re.fullmatch(".*".join(map(re.escape, wanted.rstrip().split("..."))), found):
+            return f"line {number + 1} is {found!r}, not {wanted!r}"
+    return ""
+
+
+def run_printing(program, run):
+    """What is wrong with a run; empty if nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
+        try:
+            done = subprocess.run([program, run.where], cwd=folder, capture_output=True, text=True, timeout=SECONDS, errors="replace")
+        except subprocess.TimeoutExpired:
+            return f"does not end within {SECONDS} s"
+    if done.returncode != 0:
+        return f"ends with status {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+    return difference(run.printed, done.stdout)
+
+
+def run_all(program):
+    passed = failed = 0
+    for path in documents():
+        for run in runs_of(blocks_of(str(path.relative_to(ROOT)), path.read_text())):
+            wrong = run_printing(program, run)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            if wrong:
+                print(f"{run.where}: {wrong}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not passed else 0
 
 
 def check():
     """Faults of all documents, and how many blocks they have; prints both."""
     listing = (ROOT / LISTING).read_text()
-    faults, compiled, skipped = [], 0, 0
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]):
+    faults, compiled, skipped, run = [], 0, 0, 0
+    for path in documents():
         document = str(path.relative_to(ROOT))
-        if document.startswith("docs/decisions/"):  # of their day
-            continue
         try:
             blocks = blocks_of(document, path.read_text())
         except Fault as fault:
@@ -140,17 +269,22 @@ def check():
             continue
         if blocks and f"'{document}'" not in listing:
             faults.append(f"{document}:{blocks[0].line}: {LISTING} does not list this document, so its C++ is not compiled")
+        faults += [f"{document}:{block.line}: this prints, and no `<!-- prints -->` behind it says what" for block in blocks
+                   if block.printed is None and not block.differs and PRINTING.search("\n".join(block.code))]
         skipped += sum(block.kind == "skip" for block in blocks)
         compiled += sum(block.kind != "skip" for block in blocks)
+        run += len(runs_of(blocks))
     print(*faults, sep="\n", end="\n" if faults else "")
-    print(f"documents: {compiled} blocks are compiled, {skipped} are marked as not to be, {len(faults)} faults")
+    print(f"documents: {compiled} blocks are compiled, {skipped} are marked as not to be, {run} are run, {len(faults)} faults")
     return 1 if faults else 0
 
 
 def main(arguments):
     if arguments == ["--check"]:
         return check()
-    if len(arguments) != 3 or arguments[0].startswith("-"):
+    if len(arguments) == 2 and arguments[0] == "--run":
+        return run_all(pathlib.Path(arguments[1]).resolve())
+    if len(arguments) != 4 or arguments[0].startswith("-"):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     path = pathlib.Path(arguments[0]).resolve()
@@ -160,8 +294,8 @@ def main(arguments):
     except Fault as fault:
         print(f"doc_examples: {fault}", file=sys.stderr)
         return 1
-    pathlib.Path(arguments[1]).write_text(fragments(blocks))
-    pathlib.Path(arguments[2]).write_text(programs(blocks))
+    for output, text in zip(arguments[1:], (fragments(blocks), programs(blocks), printing(blocks))):
+        pathlib.Path(output).write_text(text)
     return 0
 
 

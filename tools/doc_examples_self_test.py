@@ -101,6 +101,50 @@ class Documents(unittest.TestCase):
         block, = doc_examples.blocks_of("a.md", "<!-- compile: skip far above -->\n\ntext\n\n<!-- note -->\n```cpp\nint x;\n```\n")
         self.assertEqual(block.kind, "function")
 
+    def test_what_is_printed_stands_behind(self):
+        code = "```cpp\nstd::cout << 1;\n```\n"
+        printed = "\n<!-- prints -->\n```text\n1\n 2\n```\n"
+        block, = doc_examples.blocks_of("a.md", f"{code}\nIt prints:\n{printed}")
+        self.assertEqual((block.printed, block.differs), (["1", " 2"], ""))
+        block, = doc_examples.blocks_of("a.md", f"{code}<!-- prints what differs: times -->\n")
+        self.assertEqual((block.printed, block.differs), (None, "times"))
+        for between in ("# Next\n", code):
+            self.assertIsNone(doc_examples.blocks_of("a.md", code + between + printed)[0].printed)
+        for mark, problem in (("prints what differs:", "wants the reason"), ("prints", "no block with the output follows")):
+            with self.assertRaisesRegex(doc_examples.Fault, f"a.md:4: .*{problem}"):
+                doc_examples.blocks_of("a.md", f"{code}<!-- {mark} -->\n\ntext\n\n```text\n1\n```\n")
+
+    def test_what_differs_from_what_is_printed_is_told(self):
+        for expected, printed in ((["a", "b"], "a\nb\n"), (["loss 0.1...", "[...] x"], "loss 0.123\n[] x"), (["a."], "a.  \n\n")):
+            self.assertEqual(doc_examples.difference(expected, printed), "")
+        for expected, printed, line in ((["a."], "ab", 1), (["a"], "a\nb", 2), (["a", "b"], "a", 2), (["loss 0.1..."], "loss 0.2", 1)):
+            self.assertIn(f"line {line} is ", doc_examples.difference(expected, printed))
+
+    def test_what_prints_is_compiled_and_run(self):
+        output = "<!-- prints -->\n```text\n%s\n```\n"
+        text = "\n".join((
+            "<!-- compile: declarations -->\n```cpp\ninline int three() { return 3; }\n```",
+            "```cpp\nundeclared_elsewhere();\n```",
+            "<!-- compile: function\n#include <iostream>\nusing block_0::three;\n-->\n```cpp\nstd::cout << three();\n```\n" + output % "3 and",
+            "<!-- compile: continues -->\n```cpp\nstd::cout << \" and\\n4\\n\";\n```\n" + output % "4",
+            "<!-- compile: program -->\n```cpp\n#include <cstdio>\n#include <fstream>\n\nint main(int count, char**) {\n"
+            "  std::puts(std::ifstream(\"examples/minimal.cpp\") && count == 1 ? \"here\" : \"not here\");\n}\n```\n" + output % "here",
+            "<!-- compile: program -->\n```cpp\n#include <cstdio>\n\nint main() try {\n  std::puts(\"5\");\n} catch (int) {\n  return 1;\n}\n```\n" + output % "6"))
+        runs = doc_examples.runs_of(blocks := doc_examples.blocks_of("docs/a-b.md", text))
+        self.assertEqual([run.printed for run in runs], [["3 and", "4"], ["here"], ["6"]])
+        include = self.folder / doc_examples.PRINTING_HEADER
+        include.parent.mkdir(parents=True, exist_ok=True)
+        sources = doc_examples.ROOT / "tests/documents"
+        include.write_text((sources / "printing.h").read_text())
+        for name in ("docs/a-b.md", "docs/c.md"):  # of which names do not collide
+            blocks = doc_examples.blocks_of(name, text)
+            (self.folder / name.replace("/", "_")).with_suffix(".cpp").write_text(doc_examples.printing(blocks))
+        program = self.folder / "program"
+        subprocess.run(["g++", "-std=c++20", "-Wall", "-Werror", "-I", self.folder, *self.folder.glob("docs_*.cpp"), sources / "printing.cpp", "-o", program], check=True)
+        self.assertEqual([doc_examples.run_printing(program, run) for run in runs], ["", "", "line 1 is '5', not '6'"])
+        runs[0].where = "docs/gone.md:1"
+        self.assertIn("ends with status 2", doc_examples.run_printing(program, runs[0]))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers report browser python torch kernels).
-# The one list of what Tutti needs from the system. The groups python, torch and kernels also fill build/python, build/torch and build/kernels,
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers report browser docs python torch kernels).
+# The one list of what Tutti needs from the system. The groups python, torch, kernels and docs also fill the folders of these names in build/,
 # from PyPI.
 set -euo pipefail
 
@@ -21,6 +21,7 @@ declare -A packages=(
   [package]="debhelper dpkg-dev libbenchmark-dev libjs-dygraphs"
   [report]="python3 libjs-dygraphs"
   [browser]="chromium chromium-driver"
+  [docs]="python3 python3-venv doxygen doxygen-awesome-css"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
@@ -30,6 +31,13 @@ torch_packages="torch==2.15.0 numpy==2.4.6 safetensors==0.8.0"
 
 # CUDA's tools that read compiled kernels, which not every installation of the toolkit has.
 kernels_packages="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
+
+# MkDocs with its theme, and all that they ask for: the documentation site.
+docs_packages="mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocs-material-extensions==1.3.1 mkdocs-get-deps==0.2.2
+               babel==2.19.0 backrefs==8.3.1 certifi==2026.10.19.post1 charset-normalizer==3.5.3 click==8.5.1 colorama==0.4.6
+               ghp-import==2.1.0 idna==3.20 Jinja2==3.1.6 Markdown==3.11.3 MarkupSafe==3.0.4 mergedeep==1.3.4 packaging==26.4
+               paginate==0.5.7 pathspec==1.1.1 platformdirs==4.14.8 Pygments==2.21.0 pymdown-extensions==13.1.2
+               python-dateutil==4.0.0 PyYAML==6.0.4 pyyaml_env_tag==1.1 requests==2.34.2 six==1.17.0 urllib3==2.8.0 watchdog==7.1.0"
 
 stop() {
   echo "setup: $1" >&2
@@ -66,7 +74,8 @@ install_python() {
   local folder=build/$1 wanted=$2
   shift 2
   [ "$(cat "$folder/installed" 2>/dev/null)" = "$wanted" ] && return
-  echo "setup: installing $wanted in $folder" >&2
+  # shellcheck disable=SC2086  # one word each
+  echo "setup: installing in $folder:" $wanted >&2
   local log=$folder.setup.log
   mkdir -p build
   # shellcheck disable=SC2086  # one word each
@@ -82,6 +91,7 @@ install_python() {
 install_python_if_asked() {
   [[ " $* " != *" python "* ]] || install_python python "$python_packages" --no-deps
   [[ " $* " != *" kernels "* ]] || install_python kernels "$kernels_packages" --no-deps
+  [[ " $* " != *" docs "* ]] || install_python docs "$docs_packages" --no-deps
   [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages"
 }
 

@@ -19,7 +19,7 @@ for option in "$@"; do
   esac
 done
 
-groups="build test bench check mpi python report"
+groups="build test bench check mpi python report docs"
 [ $full -eq 0 ] || groups="$groups tidy torch package aarch64"
 ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
@@ -110,6 +110,16 @@ check_kernels() {
     return
   fi
   echo "cuobjdump or nvdisasm is missing (of the CUDA toolkit; nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI)"
+  echo "0 passed, 0 failed, 1 skipped"
+}
+
+# Its documents and links, with what the small site of the self-test has wrong.
+build_docs() {
+  if [ -x build/docs/bin/python3 ]; then
+    build/docs/bin/python3 tools/site/build_site_self_test.py && build/docs/bin/python3 tools/site/build_site.py
+    return
+  fi
+  echo "MkDocs of PyPI could not be installed in build/docs"
   echo "0 passed, 0 failed, 1 skipped"
 }
 
@@ -255,6 +265,7 @@ stage "./dev, self-test" tools/dev_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
+stage "documentation site" build_docs
 stage "C++ in documents" tools/doc_examples.py --check
 stage "C++ in documents, self-test" tools/doc_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
@@ -267,6 +278,7 @@ stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "MPI was built" mpi_was_built
+  stage "what documents print" tools/doc_examples.py --run "$release/tests/documents/document_printing"
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "a shared library, too" build_shared "$([ $full -eq 0 ] || echo x86-64-v3)" && stage "programs of others" tools/dev/consumers.sh "$release"
   stage "added operations, as docs/guides/adding-an-operation.md says" tools/added_operation.py "$release"
