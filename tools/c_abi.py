@@ -58,8 +58,8 @@ def library_source(header):
     return "\n".join(lines) + "\n"
 
 
-def run(*command, allowed=(0,)):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+def run(*command, allowed=(0,), folder=None):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
     if done.returncode not in allowed:
         raise Fault(f"{command[0]}: {(done.stdout + done.stderr).strip()}")
     return done
@@ -71,7 +71,8 @@ def describe(header, output):
         folder = pathlib.Path(folder)
         (folder / "c_api.h").write_text(header)
         (folder / "library.c").write_text(library_source(header))
-        run("gcc", "-std=c11", "-g", "-O0", "-w", "-shared", "-fPIC", folder / "library.c", "-o", folder / "libtutti.so")
+        # Within the folder, so that the same interface gives the same file.
+        run("gcc", "-std=c11", "-g", "-O0", "-w", "-shared", "-fPIC", "library.c", "-o", "libtutti.so", folder=folder)
         run("abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--type-id-style", "hash", "--out-file", output,
             folder / "libtutti.so")
 
