@@ -274,6 +274,7 @@ stage "what hosts may rely on" tools/host_rules.py --check
 stage "what hosts may rely on, self-test" tools/host_rules.py --self-test
 stage "binary interface of the C API" tools/c_abi.py --check
 stage "binary interface of the C API, self-test" tools/c_abi.py --self-test
+stage "releases, self-test" tools/release_self_test.py
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
