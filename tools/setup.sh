@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers report browser docs python torch kernels).
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check commit tidy aarch64 mpi package peers report browser docs python torch kernels).
 # The one list of what Tutti needs from the system. The groups python, torch, kernels and docs also fill the folders of these names in build/,
 # from PyPI.
 set -euo pipefail
@@ -11,7 +11,8 @@ declare -A packages=(
            libzmq3-dev libsodium-dev"
   [test]="doctest-dev qemu-user"
   [bench]="libbenchmark-dev"
-  [check]="clang-16 lld-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin cmake dpkg-dev abigail-tools iproute2 iptables"
+  [check]="clang-16 lld-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 git spin cmake dpkg-dev abigail-tools iproute2 iptables"
+  [commit]="pre-commit clang-format-16 python3 gcc abigail-tools"
   [tidy]="clang-tidy-16"
   [aarch64]="g++-aarch64-linux-gnu zlib1g-dev:arm64"
   [python]="python3 python3-venv"
