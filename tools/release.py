@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepares a release: the changelog, all numbers, Debian's changelog and the binary interface of the C API.
 
-usage: release.py VERSION             checks what docs/versions.md asks of a release, changes the files, says what comes next
+usage: release.py VERSION             checks what docs/project/versions.md asks of a release, changes the files, says what comes next
        release.py VERSION --commit    commits them, too
        release.py VERSION --dry-run   shows the changes as a diff, and makes none
        release.py --notes VERSION     prints what CHANGELOG.md says of a version
@@ -35,7 +35,7 @@ PLACES = (
     ("version.h", "#define TUTTI_VERSION_PATCH {patch}\n"),
     ("version.h", '#define TUTTI_VERSION "{version}"\n'),
     ("c_api.h", 'The library\'s version: "{version}".'),
-    ("docs/embedding.md", '`TUTTI_VERSION` ("{version}")'),
+    ("docs/guides/embedding.md", '`TUTTI_VERSION` ("{version}")'),
     ("tools/dev/consumers.sh", "libtutti.so.{series} -v{version} "),
     ("debian/libtutti{series}.symbols", '(regex)"^_Z" {version}\n'),
     ("debian/libtutti{series}.symbols", '(regex)"^tutti_" {version}\n'),
@@ -131,7 +131,7 @@ def check_unreleased(version, changelog):
         raise Fault(f"{CHANGELOG} has nothing under Unreleased")
     major, minor, patch = numbers(version)
     if re.search(r"^### Removed$", text, re.MULTILINE) and (patch or (major and minor)):
-        raise Fault(f"{CHANGELOG} lists something as Removed, for which {version} is no version (docs/versions.md, Deprecation)")
+        raise Fault(f"{CHANGELOG} lists something as Removed, for which {version} is no version (docs/project/versions.md, Deprecation)")
 
 
 def check_deprecations():
@@ -139,7 +139,7 @@ def check_deprecations():
         text = read(path)
         if found := BARE_DEPRECATION.search(text):
             line = text.count("\n", 0, found.start()) + 1
-            raise Fault(f'{path}:{line}: write [[deprecated("use ... instead")]] (docs/versions.md, Deprecation)')
+            raise Fault(f'{path}:{line}: write [[deprecated("use ... instead")]] (docs/project/versions.md, Deprecation)')
 
 
 def recorded_interface(header):

@@ -12,7 +12,7 @@ import unittest
 
 import release
 
-FILES = [".gitignore", "meson.build", "version.h", "c_api.h", "c_api/released.abi", "docs/embedding.md", "tools/c_abi.py",
+FILES = [".gitignore", "meson.build", "version.h", "c_api.h", "c_api/released.abi", "docs/guides/embedding.md", "tools/c_abi.py",
          "tools/release.py", "tools/dev/consumers.sh", "tests/consumers/meson/meson.build"]
 CHANGES = "### Added\n\n- What is new.\n  It has two lines.\n"
 CHANGELOG = f"# Changelog\n\nNewest first.\n\n## Unreleased\n\n{CHANGES}"
@@ -124,7 +124,7 @@ class Releases(unittest.TestCase):
         self.assertNotIn(f"libtutti{SERIES}.", names)
         for name, words in {"debian/control": f"Package: libtutti{NEW_SERIES}-mpi\n", ".gitignore": f"/debian/libtutti{NEW_SERIES}/\n",
                             "tests/consumers/meson/meson.build": f"version: '>= {NEW_SERIES}'",
-                            "docs/embedding.md": f'dlopen("libtutti.so.{NEW_SERIES}")',
+                            "docs/guides/embedding.md": f'dlopen("libtutti.so.{NEW_SERIES}")',
                             "tools/dev/consumers.sh": f"libtutti.so.{NEW_SERIES} -v{NEXT_SERIES} ",
                             f"debian/libtutti{NEW_SERIES}.symbols": f"libtutti.so.{NEW_SERIES} libtutti{NEW_SERIES} "}.items():
             self.assertIn(words, self.read(name), name)
