@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes C++ sources of the ```cpp blocks of a document, so that the compiler reads what users read, and runs those that print.
 
-usage: doc_examples.py DOCUMENT FRAGMENTS PROGRAMS PRINTING   writes the three sources
+usage: doc_examples.py DOCUMENT FRAGMENTS PROGRAMS PRINTING   writes the three sources: of what
+                                        stands within the frame, of whole programs, of what prints
        doc_examples.py --check          every document with such blocks is compiled, each block that prints says what; counts blocks
        doc_examples.py --run PROGRAM    runs the blocks that print, which PROGRAM (tests/documents/printing.h) is made of, and
                                         compares; the last line is `N passed, N failed, N skipped`
@@ -203,12 +204,12 @@ def printing(blocks):
     runs = runs_of(blocks)
     in_frame = {number for run in runs if not run.function.endswith("::main") for number in run.numbers}
     whole = {number for run in runs if run.function.endswith("::main") for number in run.numbers}
-    text = [f"#include <{PRINTING_HEADER}>"]
+    # Only of the program's own main may the end be left without a return.
+    text = [MAIN.sub(lambda main: main[0] + "  return 0;\n", programs(blocks, whole))]
     if in_frame:
         declared = {number for number, block in enumerate(split(blocks)[0]) if block.kind == "declarations"}
         text.append(fragments(blocks, in_frame | declared))
-    # Only of the program's own main may the end be left without a return.
-    text += [MAIN.sub(lambda main: main[0] + "  return 0;\n", programs(blocks, whole)), "namespace {"]
+    text += [f"#include <{PRINTING_HEADER}>", "namespace {"]
     text += [f'const tutti::documents::Printing printing_{number}("{run.where}", [] {{ return tutti::documents::status_of({run.function}); }});'
              for number, run in enumerate(runs)]
     return "\n".join([*text, "}  // namespace", ""])
@@ -294,7 +295,8 @@ def main(arguments):
     except Fault as fault:
         print(f"doc_examples: {fault}", file=sys.stderr)
         return 1
-    for output, text in zip(arguments[1:], (fragments(blocks), programs(blocks), printing(blocks))):
+    silent = {number for number, block in enumerate(split(blocks)[1]) if block.printed is None}
+    for output, text in zip(arguments[1:], (fragments(blocks), programs(blocks, silent), printing(blocks))):
         pathlib.Path(output).write_text(text)
     return 0
 
