@@ -5,10 +5,13 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/train/checkpoints/json_text.h>
+#include <tutti/train/loop/learning_rates.h>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <sstream>
@@ -18,6 +21,35 @@ namespace {
 
 using Averages = std::map<std::string, RunningAverage, std::less<>>;
 constexpr const char* kTotal = "";  // the sum of a step's losses, among them by a name that none has
+
+/// A device's learning rates, as it tells the others; they need them alike.
+struct ToldRates {
+  static constexpr std::string_view kBegin = "rates ";  // of its line; those of averages begin with a number
+
+  static std::string line(const std::string& device, const EagerOptions& options, const Optimizer& optimizer) {
+    const Optimizer* const sparse = options.sparse_optimizer;
+    return fmt::format("{}{}|{}{}\n", kBegin, device, text_of_rates(optimizer),
+                       sparse == nullptr ? "" : " (sparse: " + text_of_rates(*sparse) + ")");
+  }
+
+  explicit ToldRates(std::string_view line) {
+    const std::size_t end = line.find('|');
+    device = line.substr(kBegin.size(), end - kBegin.size());
+    rates = line.substr(end + 1);
+  }
+
+  std::string device;
+  std::string rates;
+};
+
+void check_rates(const std::vector<ToldRates>& all) {
+  for (const ToldRates& other : all)
+    if (other.rates != all.front().rates)
+      raise<Error>(
+          "[trainer] the learning rate is {} on {} and {} on {}: replicas drift apart. Each device's trainer "
+          "needs the same schedule",
+          all.front().rates, all.front().device, other.rates, other.device);
+}
 
 Metrics means_of(const Averages& averages) {
   Metrics means;
@@ -101,10 +133,13 @@ std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::
   raise<DataError>("[trainer] this is nothing that a trainer measured: {}", error.what());
 }
 
-// By examples. Devices may know different names, one without examples none: what they send is text, a line for each.
+// By examples. Devices may know different names, one without examples none: what they send is text, a line for each
+// behind that of their rates.
 Metrics EagerTrainerBase::group_means(const Averages& own) {
   if (options_.sync == nullptr) return means_of(own);
-  std::string text;
+  const std::vector<Device>& devices = options_.sync->devices();
+  const auto place = static_cast<std::size_t>(std::ranges::find(devices, options_.device) - devices.begin());
+  std::string text = ToldRates::line(options_.sync->server().members().name(place), options_, optimizer_);
   for (const auto& [name, average] : own) text += fmt::format("{} {} {}\n", average.weight(), average.mean(), name);
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   const Tensor sent(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, options_.device));
@@ -112,8 +147,13 @@ Metrics EagerTrainerBase::group_means(const Averages& own) {
                        .resolve()
                        .to_vector<std::uint8_t>();
   Averages averages;
+  std::vector<ToldRates> rates;
   std::istringstream lines(std::string(all.begin(), all.end()));
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(ToldRates::kBegin)) {
+      rates.emplace_back(line);
+      continue;
+    }
     const char* const last = line.data() + line.size();
     double weight = 0;
     double value = 0;
@@ -121,6 +161,7 @@ Metrics EagerTrainerBase::group_means(const Averages& own) {
     at = std::from_chars(at + 1, last, value).ptr;
     averages[std::string(at + 1, last)].add(value, weight);
   }
+  check_rates(rates);
   return means_of(averages);
 }
 

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/raise.h>
 #include <tutti/optim/gradient_scaler.h>
+#include <tutti/train/loop/learning_rates.h>
 #include <tutti/train/replicas/group_texts.h>
 #include <tutti/train/replicas/joined_texts.h>
 
@@ -12,13 +13,6 @@ namespace tutti {
 namespace {
 
 std::string count_text(std::int64_t count) { return count == kUnlimited ? "unlimited" : std::to_string(count); }
-
-std::string rates_of(const Optimizer& optimizer) {
-  std::string text;
-  for (std::size_t group = 0; group < optimizer.group_count(); ++group)
-    text += fmt::format("{}{}", group == 0 ? "" : ", ", optimizer.learning_rate(group));
-  return text;
-}
 
 std::string text_of(const Optimizer& optimizer) {
   const std::string options = optimizer.options_of_groups();
@@ -65,9 +59,9 @@ RunSettings settings_of_run(const EagerTrainerBase& trainer) {
       {"the step at which it begins", count_text(trainer.iteration())},
       {"the epoch in which it begins", count_text(trainer.epoch())},
       {"the optimizer", text_of(optimizer)},
-      {"the learning rate", rates_of(optimizer)},
+      {"the learning rate", text_of_rates(optimizer)},
       {"the sparse optimizer", sparse == nullptr ? "none" : text_of(*sparse)},
-      {"the sparse optimizer's learning rate", sparse == nullptr ? "none" : rates_of(*sparse)},
+      {"the sparse optimizer's learning rate", sparse == nullptr ? "none" : text_of_rates(*sparse)},
       {"the gradient scaler's scale", options.scaler == nullptr ? "none" : fmt::format("{}", options.scaler->scale())},
       {"EagerOptions::autocast", std::string(to_string(options.autocast))},
       {"EagerOptions::pass_empty_batches", flag_text(options.pass_empty_batches)},

@@ -5,6 +5,7 @@
 
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/hooks/callback.h>
+#include <tutti/train/hooks/learning_rate.h>
 
 #include <doctest/doctest.h>
 
@@ -121,6 +122,32 @@ TEST_CASE("run settings: what one process does beside the others is told by what
         learner.train({.epochs = 2});
       },
       4);
+}
+
+TEST_CASE("run settings: learning rates that part on the way end the run before it goes far") {
+  for (const bool processes : {false, true}) {
+    ProcessesRun run(processes ? std::vector<std::uint32_t>{2, 2} : std::vector<std::uint32_t>{4});
+    std::vector<std::int64_t> iterations(processes ? 2 : 1);
+    run.run([&](std::size_t rank, Learner& learner) {
+      be_quiet(learner);
+      if (rank == 0)  // and on no other device
+        learner.main().register_hook(
+            std::make_shared<LearningRateSchedule>(learner.optimizer(0), Schedule::step(0.05, 2, 0.5)));
+      try {
+        learner.train({.epochs = 2});
+      } catch (...) {
+        iterations[rank] = learner.main().iteration();
+        throw;
+      }
+    });
+    for (const std::string& error : run.errors) {
+      CAPTURE(error);
+      CHECK(error.find(processes ? "the learning rate is 0.025 on rank 0 cpu:0 and 0.05 on rank 0 cpu:1: replicas drift"
+                                 : "the learning rate is 0.025 on cpu:0 and 0.05 on cpu:1: replicas drift") !=
+            std::string::npos);
+    }
+    for (const std::int64_t iteration : iterations) CHECK(iteration == 3);
+  }
 }
 
 TEST_SUITE_END();
