@@ -10,12 +10,11 @@ Ninja's output goes to FOLDER/compile.log. Says nothing when there is nothing to
 import os
 import pathlib
 import re
-import select
 import subprocess
 import sys
 import time
 
-from progress_line import ProgressLine, about_text, duration_text
+from progress_line import ProgressLine, about_text, duration_text, lines_of, time_text
 
 STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 # What one step takes one core on the average: 533 s for the library's 300 sources (docs/performance.md, "Building the
@@ -50,23 +49,6 @@ def subject(description):
     return pathlib.PurePath(words[-1]).name.removesuffix(".o") if words else ""
 
 
-def lines_of(pipe, seconds):
-    """Lines as they come, and None after so many seconds without one."""
-    pending = b""
-    while True:
-        if not select.select([pipe], [], [], seconds)[0]:
-            yield None
-            continue
-        chunk = os.read(pipe.fileno(), 65536)
-        if not chunk:
-            break
-        *whole, pending = (pending + chunk).split(b"\n")
-        for line in whole:
-            yield line.decode(errors="replace")
-    if pending:
-        yield pending.decode(errors="replace")
-
-
 def run(command, log, folder, total):
     """Ninja's status."""
     cores = len(os.sched_getaffinity(0))
@@ -87,8 +69,8 @@ def run(command, log, folder, total):
                     done, total, made = int(step[1]), int(step[2]), subject(step[3])
             if total:
                 elapsed = time.monotonic() - started
-                left = about_text(estimate.left(done, total, elapsed))
-                line.show(f"[{done}/{total}] {duration_text(elapsed)}, about {left} left; made {made or 'nothing yet'}")
+                line.show(f"[{done}/{total}] {time_text(elapsed, estimate.left(done, total, elapsed), done, 'steps')}; "
+                          f"made {made or 'nothing yet'}")
     status = process.returncode
     line.clear()
     if status == 0 and total:

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What compiling and testing say while they last: tools/compile_progress.py on a small build, and tools/test_course.py."""
+"""What compiling, testing and all else of ./dev that takes its time say while they last: tools/compile_progress.py on a small
+build, tools/command_progress.py and tools/stage_progress.py on commands that only sleep, and tools/test_course.py."""
 
 import contextlib
 import io
-import os
 import pathlib
-import pty
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 import compile_progress
 import progress_line
 import test_course
+from pseudo_terminal import run_on_terminal, surroundings
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 BUILD = """rule make
@@ -36,10 +39,12 @@ class Compiling(unittest.TestCase):
     def tearDown(self):
         self.kept.cleanup()
 
-    def compile(self, command="true", **streams):
+    def command(self, command="true"):
         (self.folder / "build.ninja").write_text(BUILD.format(command=command))
-        return subprocess.run([sys.executable, TOOLS / "compile_progress.py", self.folder], text=True,
-                              **(streams or {"capture_output": True}))
+        return [sys.executable, TOOLS / "compile_progress.py", self.folder]
+
+    def compile(self, command="true"):
+        return subprocess.run(self.command(command), text=True, capture_output=True)
 
     def test_says_what_is_to_be_done_and_what_was(self):
         done = self.compile()
@@ -54,19 +59,16 @@ class Compiling(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     def test_rewrites_one_line_on_a_terminal(self):
-        ours, theirs = pty.openpty()
-        with open(ours, "rb", buffering=0) as reader:
-            os.environ["TERM"] = "xterm"
-            self.assertEqual(self.compile(stdout=theirs, stderr=theirs).returncode, 0)
-            os.close(theirs)
-            said = b""
-            with contextlib.suppress(OSError):  # the end of a terminal
-                while chunk := reader.read(4096):
-                    said += chunk
-        self.assertIn(b"\r[1/3] ", said)
-        self.assertIn(b"made ", said)
-        self.assertNotIn(b"\x1b", said)
-        self.assertEqual(said.count(b"\n"), 2)
+        status, said = run_on_terminal(self.command("sleep 1.2"), columns=120)
+        self.assertEqual(status, 0)
+        self.assertRegex(said, r"\r\[[123]/3\] \d s, [\d.]+ steps/(s|min), about \d+ s left; made (one|two|three)\.cpp")
+        self.assertNotIn("\x1b", said)
+        self.assertEqual(said.count("\n"), 2)
+        status, said = run_on_terminal(self.command("sleep 0.3"), columns=12)
+        self.assertEqual(status, 0)
+        drawn = [text for line in said.split("\n")[1:-1] for text in line.split("\r")]
+        self.assertTrue(drawn)
+        self.assertLess(max(map(len, drawn[:-2])), 12)
 
     def test_the_status_and_the_log_are_ninjas(self):
         done = self.compile("echo what is wrong; false")
@@ -93,17 +95,99 @@ class Line(unittest.TestCase):
         self.assertEqual(stream.getvalue(), "first\n")
 
     def test_a_shorter_text_leaves_nothing_of_a_longer_one(self):
-        os.environ["TERM"] = "xterm"
-        stream = Terminal()
-        line = progress_line.ProgressLine(stream)
-        line.show("longer text")
-        line.show("short")
-        line.clear()
-        self.assertEqual(stream.getvalue(), "\rlonger text\rshort      \r     \r")
+        with unittest.mock.patch.dict("os.environ", surroundings(), clear=True):
+            stream = Terminal()
+            line = progress_line.ProgressLine(stream)
+            line.show("longer text")
+            line.show("short")
+            line.clear()
+            self.assertEqual(stream.getvalue(), "\rlonger text\rshort      \r     \r")
+
+    def test_a_terminal_that_keeps_what_is_written_gets_plain_lines(self):
+        for variables, over in (({"TERM": "dumb"}, False), ({"TERM": None}, False), ({"CI": "true"}, False), ({"CI": "false"}, True),
+                                ({"NO_COLOR": "1"}, True)):
+            with unittest.mock.patch.dict("os.environ", surroundings(**variables), clear=True):
+                self.assertEqual(progress_line.draws_over(Terminal()), over, variables)
+        self.assertFalse(progress_line.draws_over(io.StringIO()))
+
+    def test_what_is_done_soon_is_not_shown(self):
+        with unittest.mock.patch.dict("os.environ", surroundings(), clear=True):
+            stream = Terminal()
+            line = progress_line.ProgressLine(stream, quiet=1000.0)
+            line.show("first")
+            line.clear()
+            self.assertEqual(stream.getvalue(), "")
+
+    def test_rates_and_what_is_left(self):
+        self.assertEqual(progress_line.time_text(0.4, 60), "0 s, about 60 s left")
+        self.assertEqual(progress_line.time_text(10, 20, 32, "steps"), "10 s, 3.2 steps/s, about 20 s left")
+        self.assertEqual(progress_line.time_text(60, None, 14, "steps"), "1 min 0 s, 14 steps/min")
+        self.assertEqual([progress_line.left_of(0, 4, 10), progress_line.left_of(1, 4, 10), progress_line.left_of(4, 4, 10)], [None, 30, 0])
 
     def test_durations(self):
         self.assertEqual([progress_line.duration_text(s) for s in (0, 59.4, 125)], ["0 s", "59 s", "2 min 5 s"])
         self.assertEqual([progress_line.about_text(s) for s in (1, 42, 89, 100, 250)], ["10 s", "40 s", "90 s", "2 min", "4 min"])
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.kept = tempfile.TemporaryDirectory()
+        self.addCleanup(self.kept.cleanup)
+        self.log = pathlib.Path(self.kept.name) / "log"
+
+    def command(self, script, *how):
+        return [sys.executable, TOOLS / "command_progress.py", *how, self.log, "label", "bash", "-c", script]
+
+    def test_the_output_is_the_logs_and_the_status_the_commands(self):
+        done = subprocess.run(self.command("echo said; echo wrong >&2; exit 3"), capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", ""))
+        self.assertEqual(self.log.read_text(), "said\nwrong\n")
+        self.assertEqual(subprocess.run(self.command("kill -9 $$")).returncode, 137)
+        self.assertEqual(subprocess.run([*self.command("")[:2], "--seconds", "5"], capture_output=True).returncode, 2)
+
+    def test_a_terminal_sees_what_apt_tells(self):
+        script = """echo dlstatus:1:50.0:"Retrieving file 1 of 2 (3s remaining)"; echo heard; sleep 1.6
+            echo pmstatus:hello:50.0:Unpacking hello; sleep 1.2"""
+        status, said = run_on_terminal(self.command(script, "--apt"))
+        self.assertEqual(status, 0)
+        self.assertRegex(said, r"\rlabel: 25 %, [12] s, about 10 s left; Retrieving file 1 of 2 *\r")
+        self.assertRegex(said, r"\rlabel: 75 %, [23] s, about 10 s left; Unpacking hello *\r")
+        self.assertNotIn("\n", said)
+        self.assertEqual(self.log.read_text(), "heard\n")
+
+    def test_folders_that_fill_tell_megabytes(self):
+        folder = pathlib.Path(self.kept.name) / "filled"
+        folder.mkdir()
+        script = f"head -c 5000000 /dev/zero >{folder}/file; sleep 1.6"
+        status, said = run_on_terminal(self.command(script, "--fills", "20", f"{folder}:/nowhere"))
+        self.assertEqual(status, 0)
+        self.assertRegex(said, r"\rlabel: 5 of about 20 MB, \d s, [\d.]+ MB/s, about 10 s left; begins")
+
+    def test_seconds_are_learnt(self):
+        status, said = run_on_terminal(self.command("sleep 1.6", "--seconds", "300"))
+        self.assertRegex(said, r"\rlabel: [12] s, about 5 min left; begins")
+        self.assertLess(float((self.log.parent / "log.seconds").read_text()), 60)
+        self.assertRegex(run_on_terminal(self.command("sleep 1.6", "--seconds", "300"))[1], r"\rlabel: [12] s, about 10 s left")
+        self.assertRegex(run_on_terminal(self.command("sleep 1.6", "--at-most", "9"))[1], r"\rlabel: [12] s of at most 9 s; begins")
+
+    def test_an_interrupt_ends_the_command(self):
+        running = subprocess.Popen(self.command("trap '' INT; sleep 30"), stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        self.assertEqual((running.wait(20), running.stderr.read()), (130, ""))
+        running.stderr.close()
+
+    def test_a_stage_passes_on_what_it_gets(self):
+        kept, output = self.log.with_name("kept"), self.log.with_name("output")
+        kept.write_text("5 before\n300 a stage\n600 behind\n")
+        stage = f"{sys.executable} {TOOLS / 'stage_progress.py'} {kept}"
+        script = f"set -o pipefail; {{ echo one; sleep 1.6; printf two; sleep 1.2; echo; }} | {stage} 'a stage' {output}"
+        status, said = run_on_terminal(["bash", "-c", script], columns=100)
+        self.assertEqual((status, output.read_text()), (0, "one\ntwo\n"))
+        self.assertRegex(said, r"^one\r\n(\ra stage: \d s, about 5 min left, 15 min for all *)+\r *\rtwo\r\n$")
+        done = subprocess.run(["bash", "-c", f"echo one | {stage} other {output}"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "one\n", ""))
 
 
 class Testing(unittest.TestCase):
@@ -123,6 +207,9 @@ class Testing(unittest.TestCase):
                 course.hear("array_test", line)
             course.show()
             self.assertRegex(course.line.stream.getvalue(), r"left; running array_test 2/100, 1 to come")
+            course.started -= 10
+            course.show()
+            self.assertRegex(course.line.stream.getvalue(), r"10 s, 1\d cases/min, about \d+ s left;")
             for _ in range(98):
                 course.hear("array_test", "[progress] passed in 0.1 s\n")
             course.end("array_test", 50.0)

@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 
+from progress_line import ProgressLine
 from test_course import Course
 
 SELECTED = re.compile(r"^\[doctest\] unskipped test cases passing the current filters: (\d+)", re.MULTILINE)
@@ -247,8 +248,14 @@ def run_device(tests, device, options, report):
         return select(test, device, next((lacking[suite] for suite in suites if lacking.get(suite)), ""), options)
 
     at_a_time = 1 if device == "cuda" else options.jobs
+    line = ProgressLine(quiet=1.0)
+    selections = []
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as jobs:
-        selections = [selection for selection in jobs.map(select_one, tests) if selection.fault or selection.with_skipped]
+        for place, selection in enumerate(jobs.map(select_one, tests), 1):
+            line.show(f"listing test cases: {place} of {len(tests)} programs")
+            if selection.fault or selection.with_skipped:
+                selections.append(selection)
+    line.clear()
     selections.sort(key=lambda selection: (-selection.priority, -selection.runnable))  # so that the longest does not begin last
     return run_selections(selections, device, at_a_time, options, report)
 
@@ -331,4 +338,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ntesting was interrupted", file=sys.stderr)
+        sys.exit(130)

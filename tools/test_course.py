@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from progress_line import ProgressLine, about_text, duration_text
+from progress_line import ProgressLine, about_text, time_text
 
 # What one test case takes on the average, of programs that have not run here yet: 218 s of one core for the 1,913 of eleven
 # programs, on a busy 2-core AMD EPYC.
@@ -65,9 +65,8 @@ class Course:
         with self.lock:
             texts = [f"{name} {self.done[name]}/{cases}" for name, cases in self.running.items()]
             more = f", {len(self.waiting)} to come" if self.waiting else ""
-            left = self.left()
-        self.line.show(f"{duration_text(time.monotonic() - self.started)}, about {about_text(left)} left; "
-                       f"running {', '.join(texts) or 'nothing'}{more}")
+            took = time_text(time.monotonic() - self.started, self.left(), self.done.total(), "cases")
+        self.line.show(f"{took}; running {', '.join(texts) or 'nothing'}{more}")
 
     def keep(self):
         """For the next run's estimate."""
