@@ -62,38 +62,53 @@ find_root() {
   "${as_root[@]}" true || stop "sudo refused; as root, run: apt-get install --no-install-recommends $*"
 }
 
+# apt LABEL ARGUMENT...: its output goes to the log; what shows how far it is needs Python, which is installed first.
 apt() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
+  local label=$1
+  shift
+  local command=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@")
+  if command -v python3 >/dev/null; then
+    tools/command_progress.py --apt "$log" "$label" "${command[@]}" -o APT::Status-Fd=1
+  else
+    "${command[@]}" >"$log" 2>&1
+  fi
+}
+
+update() {
+  apt "setup: reading lists of packages" update
 }
 
 install_packages() {
-  apt install -y --no-install-recommends "$@" >"$log" 2>&1
+  command -v python3 >/dev/null || apt "" install -y --no-install-recommends python3 || return
+  apt "setup: installing packages" install -y --no-install-recommends "$@"
 }
 
-# install_python NAME PACKAGES [OPTION...]: in build/NAME, by pip. Whoever needs it looks whether it is there; tests are skipped.
+# install_python NAME MB PACKAGES [OPTION...]: in build/NAME, by pip, which downloads and unpacks about so much. Whoever needs
+# it looks whether it is there; tests are skipped.
 install_python() {
-  local folder=build/$1 wanted=$2
-  shift 2
+  local folder=build/$1 megabytes=$2 wanted=$3
+  shift 3
   [ "$(cat "$folder/installed" 2>/dev/null)" = "$wanted" ] && return
   # shellcheck disable=SC2086  # one word each
   echo "setup: installing in $folder:" $wanted >&2
-  local log=$folder.setup.log
-  mkdir -p build
-  # shellcheck disable=SC2086  # one word each
-  if python3 -m venv --clear "$folder" >"$log" 2>&1 &&
-    "$folder/bin/pip" install --disable-pip-version-check --quiet "$@" $wanted >>"$log" 2>&1; then
+  local log=$folder.setup.log downloads=$folder.downloads
+  mkdir -p "$downloads"
+  # shellcheck disable=SC2016,SC2086  # for the shell within; one word each
+  if TMPDIR=$PWD/$downloads tools/command_progress.py --fills "$megabytes" "$folder:$downloads" "$log" "setup: $folder" \
+    bash -c 'python3 -m venv --clear "$0" && "$0/bin/pip" install --disable-pip-version-check --progress-bar off "$@"' "$folder" "$@" $wanted; then
     echo "$wanted" >"$folder/installed"
   else
     echo "setup: could not install $wanted; what needs them is left out (whole output: $log)" >&2
     rm -rf "$folder"
   fi
+  rm -rf "$downloads"
 }
 
 install_python_if_asked() {
-  [[ " $* " != *" python "* ]] || install_python python "$python_packages" --no-deps
-  [[ " $* " != *" kernels "* ]] || install_python kernels "$kernels_packages" --no-deps
-  [[ " $* " != *" docs "* ]] || install_python docs "$docs_packages" --no-deps
-  [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages"
+  [[ " $* " != *" python "* ]] || install_python python 190 "$python_packages" --no-deps
+  [[ " $* " != *" kernels "* ]] || install_python kernels 35 "$kernels_packages" --no-deps
+  [[ " $* " != *" docs "* ]] || install_python docs 120 "$docs_packages" --no-deps
+  [[ " $* " != *" torch "* ]] || install_python torch 5000 "$torch_packages"
 }
 
 for group in "$@"; do
@@ -122,17 +137,17 @@ trap 'rm -f "$log"' EXIT
 echo "setup: installing ${missing[*]}" >&2
 if [[ "${missing[*]}" == *:arm64* ]] && ! dpkg --print-foreign-architectures | grep -q -x arm64; then
   "${as_root[@]}" dpkg --add-architecture arm64
-  apt update >"$log" 2>&1 || {
+  update || {
     "${as_root[@]}" dpkg --remove-architecture arm64
     cat "$log" >&2
     stop "apt-get update failed with packages for arm64"
   }
 fi
 if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
-  apt update >"$log" 2>&1 || { cat "$log" >&2; stop "apt-get update failed"; }
+  update || { cat "$log" >&2; stop "apt-get update failed"; }
 fi
 # A list that is too old names files that are gone: look again once.
-install_packages "${missing[@]}" || { apt update >/dev/null 2>&1 && install_packages "${missing[@]}"; } || {
+install_packages "${missing[@]}" || { update && install_packages "${missing[@]}"; } || {
   tail -n 20 "$log" >&2
   stop "apt-get could not install ${missing[*]}"
 }

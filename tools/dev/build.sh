@@ -38,7 +38,8 @@ configure() {
   echo "configuring $folder" >&2
   rm -rf "$folder"
   mkdir -p "$folder"
-  meson setup "$folder" "$@" >"$folder.setup.log" 2>&1 || {
+  # It takes 3 to 15 s the first time.
+  tools/command_progress.py --seconds 8 "$folder.setup.log" "configuring $folder" meson setup "$folder" "$@" || {
     show_failure "$folder.setup.log" meson setup "$folder" "$@"
     return 1
   }

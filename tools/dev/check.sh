@@ -30,14 +30,17 @@ tools/setup.sh browser || true
 passed=0 failed=0 skipped=0
 failed_stages=()
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+# What stages took in the last run of all, for tools/stage_progress.py, and in this one.
+kept=build/check-seconds$([ $full -eq 0 ] || echo -full)
+taken=$(mktemp)
+trap 'rm -f "$output" "$taken"' EXIT
 
 # stage NAME COMMAND...: counts as one check, unless it ends with a closing line of its own.
 stage() {
   local name=$1 started=$SECONDS status
   shift
   echo "== $name"
-  "$@" 2>&1 | tee "$output"
+  "$@" 2>&1 | tools/stage_progress.py "$kept" "$name" "$output"
   status=${PIPESTATUS[0]}
   if [[ $(tail -n 1 "$output") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
@@ -48,6 +51,7 @@ stage() {
     failed=$((failed + 1))
   fi
   [ "$status" -eq 0 ] || failed_stages+=("$name")
+  echo "$((SECONDS - started)) $name" >>"$taken"
   echo "-- $name: $([ "$status" -eq 0 ] && echo ok || echo FAILED) in $((SECONDS - started)) s"
   return "$status"
 }
@@ -326,4 +330,4 @@ echo
 for name in "${left_out[@]}"; do echo "left out, for want of time: $name"; done
 for name in "${failed_stages[@]}"; do echo "failed stage: $name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
-[ ${#failed_stages[@]} -eq 0 ]
+[ ${#failed_stages[@]} -eq 0 ] && cp "$taken" "$kept"

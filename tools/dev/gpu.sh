@@ -77,7 +77,8 @@ stage() {
   [ "$limit" -gt 0 ] || limit=0
   echo "== $name (at most $limit s)"
   if [ "$limit" -gt 0 ]; then
-    stage_seconds=$limit timeout -k 5 "$limit" bash tools/dev/gpu_stages.sh "$name" >"$logs/$name.log" 2>&1 </dev/null
+    stage_seconds=$limit tools/command_progress.py --at-most "$limit" "$logs/$name.log" "$name" \
+      timeout -k 5 "$limit" bash tools/dev/gpu_stages.sh "$name" </dev/null
     status=$?
     [ $status -ne 137 ] || status=124 # it had to be killed
   else

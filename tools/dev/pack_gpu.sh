@@ -137,7 +137,8 @@ copy_programs
 copy_headers
 copy_meson
 # Every program holds all kernels: the dictionary reaches from one to the next.
-(cd $content && XZ_OPT='--lzma2=preset=2,dict=256MiB' tar --owner=0 --group=0 --sort=name -cJf ../../$pack/pack.tar.xz .)
+XZ_OPT='--lzma2=preset=2,dict=256MiB' tools/command_progress.py --seconds 60 build/pack.tar.log "packing" \
+  tar -C $content --owner=0 --group=0 --sort=name -cJf $pack/pack.tar.xz . || { cat build/pack.tar.log >&2; stop "it cannot be packed"; }
 bytes=$(travelling_bytes)
 du -sh $pack | sed 's/^/pack: /'
 echo "pack: with the tree $((bytes / 1024 / 1024)) MiB of $((most / 1024 / 1024))"
