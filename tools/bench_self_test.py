@@ -20,6 +20,7 @@ sys.path.insert(0, str(BENCH_FOLDER))
 
 import compare_benches  # noqa: E402
 import run_benches  # noqa: E402
+from pseudo_terminal import run_on_terminal  # noqa: E402
 
 BENCH = """#!/usr/bin/env python3
 import json, sys, time, re
@@ -114,6 +115,18 @@ class Runs(unittest.TestCase):
         content = json.loads(self.files()[0].read_text())
         self.assertFalse(content["context"]["complete"])
         self.assertEqual(len(content["benchmarks"]), 2)
+
+    def test_a_terminal_sees_how_many_are_done(self):
+        self.program("array_bench", ["add/16", "matmul/8", "sum/8"], {}, before="""
+print("Benchmark   Time\\nadd/16   2.00 us\\nadd/16   2.00 us\\nmatmul/8_median   2.00 us", flush=True)
+time.sleep(2.2)""")
+        status, said = run_on_terminal(self.command(), columns=100)
+        self.assertEqual(status, 0)
+        self.assertRegex(said, r"matmul/8_median   2.00 us\r\n\r\[2/4\] [12] s, [\d.]+ benches/(s|min), about \d+ s left")
+        self.assertNotIn("\x1b", said)
+        done = self.run_benches()
+        self.assertNotIn("benches/", done.stdout + done.stderr)
+        self.assertNotIn("\r", done.stdout + done.stderr)
 
     def test_a_bench_that_fails_is_told_and_the_others_run(self):
         self.program("array_bench", ["add/16"], {}, "sys.exit(3)")

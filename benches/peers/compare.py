@@ -19,7 +19,7 @@ import sys
 import time
 
 from comparisons import PARTS
-from measure import compare, markdown, measure
+from measure import Course, compare, markdown, measure
 from programs import exit_on_signals
 
 
@@ -118,9 +118,10 @@ def main():
         return 0
     exit_on_signals()
     record = {"machine": machine(), "rounds": options.rounds, "comparisons": []}
+    course = Course(comparisons, options.rounds)
     for comparison in comparisons:
         record["comparisons"].append({})
-        for _ in measure(comparison, options.rounds):
+        for _ in measure(comparison, options.rounds, course):
             record["comparisons"][-1] = {
                 "title": comparison.title, "unit": comparison.unit, "rows": compare(comparison),
                 "raw": [{"side": variant.side, "variant": variant.name, "rounds": variant.rounds}

@@ -3,11 +3,16 @@
 
 import json
 import math
+import pathlib
 import statistics
 import sys
+import time
 from dataclasses import dataclass, field
 
-from programs import ProgramError, output_of
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+
+from programs import ProgramError, output_of  # noqa: E402
+from progress_line import ProgressLine, left_of, time_text  # noqa: E402
 
 
 @dataclass
@@ -19,6 +24,9 @@ class Variant:
     programs: list
     rounds: list = field(default_factory=list)  # {} for those that it was not in
     running: bool = True  # in the next round
+
+    def label(self):
+        return f"{self.side}{', ' * bool(self.name)}{self.name}"
 
     def measures(self):
         return {what for program in self.programs for what in program.measures}
@@ -91,15 +99,43 @@ def order_of(comparison, turn):
     return programs[::-1] if turn % 2 else programs
 
 
-def run_round(comparison, turn):
+class Course:
+    """How many programs have run, and how long the others will about take if no more variants drop out."""
+
+    def __init__(self, comparisons, rounds):
+        self.rounds = {comparison.title: rounds for comparison in comparisons}  # that are to come
+        self.comparisons = comparisons
+        self.done, self.began, self.line = 0, time.monotonic(), ProgressLine()
+
+    def begin_round(self, comparison, turn, rounds):
+        self.rounds[comparison.title] -= 1
+        self.say(f"{comparison.title}: round {turn + 1} of {rounds}")
+
+    def say(self, text):
+        self.line.clear()
+        print(text, file=sys.stderr)
+
+    def begin_program(self, variant, left_in_round):
+        left = left_in_round + sum(self.rounds[each.title] * len(order_of(each, 0)) for each in self.comparisons)
+        total, elapsed = self.done + left, time.monotonic() - self.began
+        self.line.show(f"[{self.done}/{total}] {time_text(elapsed, left_of(self.done, total, elapsed), self.done, 'programs')}; "
+                       f"running {variant.label()}")
+        self.done += 1
+
+
+def run_round(comparison, turn, course):
     for variant in comparison.ours + comparison.peers:
         variant.rounds.append({})
-    for variant, program in order_of(comparison, turn):
-        try:
-            variant.rounds[-1] |= figures_of(program, comparison.parse)
-        except ProgramError as error:
-            print(f"bench: {variant.side}{', ' * bool(variant.name)}{variant.name}: "
-                  f"{' '.join(map(str, program.command))}: {error}", file=sys.stderr)
+    programs = order_of(comparison, turn)
+    try:
+        for place, (variant, program) in enumerate(programs):
+            course.begin_program(variant, len(programs) - place)
+            try:
+                variant.rounds[-1] |= figures_of(program, comparison.parse)
+            except ProgramError as error:
+                course.say(f"bench: {variant.label()}: {' '.join(map(str, program.command))}: {error}")
+    finally:
+        course.line.clear()
 
 
 def is_contender(variant, peers):
@@ -111,11 +147,12 @@ def is_contender(variant, peers):
     return any(time <= 1.5 * min(found[what] for found in side if what in found) for what, time in mine.items())
 
 
-def measure(comparison, rounds):
+def measure(comparison, rounds, course=None):
     """Yields after each round, whose figures the variants have. After the first, peers that are far behind drop out."""
+    course = course or Course([comparison], rounds)
     for turn in range(rounds):
-        print(f"{comparison.title}: round {turn + 1} of {rounds}", file=sys.stderr)
-        run_round(comparison, turn)
+        course.begin_round(comparison, turn, rounds)
+        run_round(comparison, turn, course)
         if turn == 0:
             contenders = [is_contender(peer, comparison.peers) for peer in comparison.peers]
             for peer, is_one in zip(comparison.peers, contenders):

@@ -113,6 +113,20 @@ class Tables(Scratch):
         self.assertEqual(orders[0], [("Ours", "a"), ("eager", "a"), ("Ours", "b"), ("eager", "b"), ("some", "b")])
         self.assertEqual(orders[1], orders[0][::-1])
 
+    def test_says_how_many_programs_have_run(self):
+        ours = variant("ours", "", {"a": prints("a", 1)})
+        peers = [steady("peer", "fast", a=2), steady("peer", "slow", a=20)]
+        comparison = measure.Comparison("title", "ms", ["a"], [ours], peers, measure.parse_lines("model", "ms"), "")
+        course = measure.Course([comparison], 3)
+        course.line, course.began = measure.ProgressLine(io.StringIO(), 0.0), course.began - 60
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(len(list(measure.measure(comparison, 3, course))), 3)
+        self.assertIn("title: round 3 of 3\n", said.getvalue())
+        lines = course.line.stream.getvalue().splitlines()
+        self.assertRegex(lines[0], r"^\[0/9\] 1 min 0 s; running ours$")
+        self.assertRegex(lines[2], r"^\[2/9\] 1 min 0 s, 2 programs/min, about 4 min left; running peer, slow$")
+        self.assertRegex(lines[-1], r"^\[6/7\] .*; running peer, fast$")  # the slow one dropped out
+
     def test_odd_output_fails_its_program_alone(self):
         for script, told in (("print('a warning'); print(); " + prints("a", 3), None),
                              (prints("a", "NaN"), "no time of a: nan"), (prints("a", "Infinity"), "no time of a: inf"),

@@ -15,12 +15,17 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tempfile
+import time
+
+from progress_line import ProgressLine, left_of, lines_of, time_text
 
 LIMITS = "machine_limits"
 FLOPS, BYTES = "FLOP/s", "bytes_per_second"
+AGGREGATE = re.compile(r"_(mean|median|stddev|cv)$")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -140,16 +145,46 @@ def show_table(rows):
         print("  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:]))]))
 
 
+class Course:
+    """How many benches are done: by the lines that executables print of them."""
+
+    def __init__(self, names):
+        self.names, self.done = names, set()
+        self.line, self.began = ProgressLine(), time.monotonic()
+
+    def run(self, command):
+        """Runs an executable, passes on what it prints, and says meanwhile how far all are; its status."""
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            try:
+                for text in lines_of(process.stdout, 1.0):
+                    if text is None:
+                        self.show()
+                        continue
+                    self.line.clear()
+                    self.line.put_off()
+                    print(text, flush=True)
+                    name = AGGREGATE.sub("", text.split()[0] if text.strip() else "")
+                    self.done |= {name} & self.names
+            finally:
+                self.line.clear()
+        return process.returncode
+
+    def show(self):
+        elapsed, done, total = time.monotonic() - self.began, len(self.done), len(self.names)
+        self.line.show(f"[{done}/{total}] {time_text(elapsed, left_of(done, total, elapsed), done, 'benches')}")
+
+
 def run_all(executables, pattern, passed, path, content):
-    """Runs them one after the other, adding to the file; what failed."""
+    """Runs them, which are names of benches by executable, one after the other, adding to the file; what failed."""
     failed = []
+    course = Course({name for names in executables.values() for name in names})
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / "output.json"
         for executable in executables:
             print(f"\n== {executable.name}", flush=True)
             output.unlink(missing_ok=True)
-            status = subprocess.run([executable, f"--benchmark_filter={pattern}", *passed,
-                                     f"--benchmark_out={output}", "--benchmark_out_format=json"]).returncode
+            status = course.run([executable, f"--benchmark_filter={pattern}", *passed, f"--benchmark_out={output}",
+                                 "--benchmark_out_format=json"])
             if status != 0:
                 failed.append(f"{executable.name} ended with status {status}")
                 continue

@@ -23,7 +23,8 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "bench")]  # where they lie in the sources, and where they are installed
+# Where they lie in the sources, and where they are installed.
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools"), str(HERE / "bench")]
 sys.dont_write_bytecode = True
 
 import bench_history  # noqa: E402
