@@ -85,8 +85,8 @@ class MetricsFile:
         self.troubles, self.broken = [], 0
         self.unfinished = False  # the last line has no end, and is no whole object
 
-    def read(self):
-        """Reads on; whether anything had changed. Throws OSError."""
+    def read(self, told=lambda count: None):
+        """Reads on; whether anything had changed. Throws OSError. `told` hears of bytes as they are read."""
         with open(self.path, "rb") as file:
             status = os.fstat(file.fileno())
             identity = (status.st_dev, status.st_ino)
@@ -95,7 +95,7 @@ class MetricsFile:
                 self.clear()
             self.identity = identity
             file.seek(self.offset)
-            self.read_blocks(file)
+            self.read_blocks(file, told)
             return before != (self.identity, self.offset, self.broken_text, self.lines)
 
     def goes_on(self, file, size):
@@ -104,9 +104,10 @@ class MetricsFile:
         file.seek(self.offset - len(self.tail))
         return file.read(len(self.tail)) == self.tail
 
-    def read_blocks(self, file):
+    def read_blocks(self, file, told):
         rest = b""
         while block := file.read(BLOCK):
+            told(len(block))
             rest += block
             end = rest.rfind(b"\n") + 1
             if end:

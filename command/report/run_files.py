@@ -4,6 +4,7 @@
 What is missing is no error as long as something is there; what cannot be read is told on the page.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -81,8 +82,9 @@ class Run:
         self.trace = JsonFile(beside / "trace.json", trace_file.read_trace)
         self.record = JsonFile(beside / "run.json", parse_record)
 
-    def read(self):
-        """Reads what is new; whether anything was. Throws RunError where there is nothing to read."""
+    def read(self, told=lambda count: None):
+        """Reads what is new; whether anything was. Throws RunError where there is nothing to read. `told` hears of bytes of
+        metrics as they are read."""
         changed = False
         for path in self.metrics_paths():
             if path not in self.files:
@@ -90,7 +92,7 @@ class Run:
                 changed = True
         for path, file in list(self.files.items()):
             try:
-                changed |= file.read()
+                changed |= file.read(told)
             except FileNotFoundError:
                 del self.files[path]
                 changed = True
@@ -109,6 +111,12 @@ class Run:
             return []
         except OSError as error:
             raise RunError(f"cannot read {self.folder}: {error.strerror}") from None
+
+    def metrics_bytes(self):
+        """How long its files of metrics are."""
+        with contextlib.suppress(OSError):  # read() says so
+            return sum(path.stat().st_size for path in self.metrics_paths())
+        return 0
 
     def reads(self, path):
         """Whether that is one of its files."""

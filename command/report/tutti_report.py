@@ -21,15 +21,21 @@ import gc
 import os
 import pathlib
 import sys
+import time
 import webbrowser
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "report")]  # where they lie in the sources, and where they are installed
+# Where they lie in the sources, and where they are installed.
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools"), str(HERE / "report")]
 sys.dont_write_bytecode = True
 
 import live_server  # noqa: E402
 import report_page  # noqa: E402
 import run_files  # noqa: E402
+from progress_line import ProgressLine, left_of, time_text  # noqa: E402
+
+
+PAGE_SHARE = 1.0  # what making a page of a million rows takes, of what reading them does
 
 
 class BadWords(Exception):
@@ -85,15 +91,38 @@ def size_text(size):
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
 
 
+class Course:
+    """How far large runs are read, and their page is made."""
+
+    def __init__(self, runs):
+        self.all, self.done = sum(run.metrics_bytes() for run in runs), 0
+        self.line, self.began = ProgressLine(quiet=1.0), time.monotonic()
+
+    def read(self, count):
+        elapsed, read, whole = time.monotonic() - self.began, self.done / 1e6, self.all / 1e6
+        left = left_of(self.done, self.all * (1 + PAGE_SHARE), elapsed)
+        self.line.show(f"read {read:.0f} of {whole:.0f} MB, {time_text(elapsed, left, read, 'MB')}")
+        self.done += count
+
+    def make(self):
+        elapsed = time.monotonic() - self.began
+        self.line.show(f"making the page, {time_text(elapsed, elapsed * PAGE_SHARE)}")
+
+
 def write(options, runs, library):
     gc.disable()  # a page is made once: looking for garbage among a million rows takes a tenth of the time
-    for run in runs:
-        run.read()
-        run.require_content()
-    path = output_of(options, runs)
-    if any(run.reads(path) for run in runs):
-        raise report_page.PageError(f"{path} is what the report is made of: --output names another file")
-    report_page.write_page(path, report_page.make_page(report_page.collect(runs), library), options["force"])
+    course = Course(runs)
+    try:
+        for run in runs:
+            run.read(course.read)
+            run.require_content()
+        path = output_of(options, runs)
+        if any(run.reads(path) for run in runs):
+            raise report_page.PageError(f"{path} is what the report is made of: --output names another file")
+        course.make()
+        report_page.write_page(path, report_page.make_page(report_page.collect(runs), library), options["force"])
+    finally:
+        course.line.clear()
     print(f"wrote {path} ({size_text(path.stat().st_size)})")
     if options["open"]:
         webbrowser.open(path.resolve().as_uri())
@@ -101,8 +130,15 @@ def write(options, runs, library):
 
 
 def serve(options, runs, library):
-    source = live_server.Source(runs, library)
-    source.refresh()
+    course = Course(runs)
+    try:
+        for run in runs:
+            run.read(course.read)
+        course.make()
+        source = live_server.Source(runs, library)
+        source.refresh()
+    finally:
+        course.line.clear()
     port = int(options["port"] or 0)
     try:
         server = live_server.Server(port, source)

@@ -6,6 +6,7 @@ import array
 import json
 import math
 import unittest
+import unittest.mock
 
 from report_files import InFolder, trace_text, unpacked
 
@@ -69,6 +70,13 @@ class Files(InFolder):
         self.path.write_text('{"step":8,"a":80}\n' * 5)  # longer, and others
         file.read()
         self.assertEqual(len(self.values(file, "a", "step")), 5)
+
+    def test_bytes_are_told_as_they_are_read(self):
+        self.path.write_text('{"iteration":1,"loss":2}\n' * 10)
+        told = []
+        with unittest.mock.patch.object(metrics_file, "BLOCK", 100):
+            metrics_file.MetricsFile(self.path).read(told.append)
+        self.assertEqual(told, [100, 100, 50])
 
     def test_lists_texts_and_many_names(self):
         names = metrics_file.MOST_NAMES + 7

@@ -4,6 +4,7 @@
 served."""
 
 import http.client
+import io
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from report_files import PROGRAM, ROOT, InFolder, data_of, trace_text, unpacked
 import live_server  # of the program, whose folder report_files names
 import report_page
 import run_files
+import tutti_report
 
 
 class Pages(InFolder):
@@ -36,6 +38,16 @@ class Pages(InFolder):
         self.assertEqual([row["name"] for row in data["runs"][0]["parameters"]], ["w", "b"])
         self.assertEqual(unpacked(data["arrays"][data["runs"][0]["series"][0]["y"]]), [2.0])
         self.assertEqual([path.name for path in self.folder.iterdir() if "report" in path.name], ["report.html"])
+
+    def test_large_runs_say_how_far_they_are_read(self):
+        self.path.write_bytes(b" " * 4_000_000)
+        course = tutti_report.Course(run_files.open_runs([self.folder]))
+        course.line, course.began = tutti_report.ProgressLine(io.StringIO(), 0.0), course.began - 10
+        for count in (1_000_000, 3_000_000):
+            course.read(count)
+        course.make()
+        self.assertEqual(course.line.stream.getvalue(), "read 0 of 4 MB, 10 s\nread 1 of 4 MB, 10 s, 6 MB/min, about 70 s left\n"
+                                                        "making the page, 10 s, about 10 s left\n")
 
     def test_texts_of_runs_stay_texts(self):
         evil = "</script><script>alert(1)</script><!--"
