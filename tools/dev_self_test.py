@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails; and
-what ./dev check leaves out where CI's time runs out."""
+"""./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails,
+what tools/setup.sh shows, and what ./dev check leaves out where CI's time runs out."""
 
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+from pseudo_terminal import run_on_terminal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -92,6 +95,55 @@ class Answers(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("PyTorch is missing", done.stderr)
         self.assertIn("'--only all_reduce'", done.stderr)
+
+
+APT = """#!/bin/sh
+echo "$*" >>"{root}/calls"
+case "$*" in *" python3"*) ln -s {python} "{root}/bin/python3" ;; esac
+case "$*" in *Status-Fd*) echo pmstatus:pkg:50.0:Unpacking; echo heard; sleep 1.6 ;; esac
+exit {status}
+"""
+
+
+class Setup(unittest.TestCase):
+    """tools/setup.sh on a machine that has nothing, not even Python."""
+
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.root = pathlib.Path(kept.name)
+        shutil.copytree(ROOT / "tools", self.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        (self.root / "bin").mkdir()
+        for name in ("bash", "sh", "env", "mktemp", "cat", "tail", "grep", "rm", "ln", "sleep"):
+            (self.root / "bin" / name).symlink_to(shutil.which(name))
+        self.program("id", "#!/bin/sh\necho 0\n")
+        self.program("dpkg", "#!/bin/sh\necho amd64\n")
+        self.program("dpkg-query", "#!/bin/sh\nexit 1\n")
+
+    def program(self, name, text):
+        (self.root / "bin" / name).write_text(text)
+        (self.root / "bin" / name).chmod(0o755)
+
+    def set_up(self, status=0):
+        self.program("apt-get", APT.format(root=self.root, python=sys.executable, status=status))
+        command = ["/bin/bash", "-c", 'cd "$1" && PATH=$1/bin exec tools/setup.sh mpi', "bash", self.root]
+        return run_on_terminal(command, columns=120)
+
+    def test_installs_python_first_and_then_says_how_far_it_is(self):
+        status, said = self.set_up()
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"^setup: installing libopenmpi-dev openmpi-bin\r\n\rsetup: installing packages: 75 %, \d s, about 10 s left; Unpacking")
+        calls = [call for call in (self.root / "calls").read_text().splitlines() if "install" in call]
+        self.assertTrue(calls[0].endswith("--no-install-recommends python3"), calls)
+        self.assertIn("--no-install-recommends libopenmpi-dev openmpi-bin -o APT::Status-Fd=1", calls[1])
+        self.assertEqual(len(calls), 2)
+
+    def test_what_apt_said_is_told_when_it_fails(self):
+        (self.root / "bin/python3").symlink_to(sys.executable)
+        status, said = self.set_up(status=100)
+        self.assertEqual(status, 1)
+        self.assertIn("heard\r\n", said)
+        self.assertNotIn("pmstatus", said)
 
 
 class TimeLeft(unittest.TestCase):
