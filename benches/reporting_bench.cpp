@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reporting adds to a training step: the digits step, and after each one its values put and written.
 #include <tutti/autodiff/backward.h>
+#include <tutti/backend/progress.h>
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
 #include <tutti/benches/samples.h>
@@ -8,7 +9,6 @@
 #include <tutti/train/reporting/console_writer.h>
 #include <tutti/train/reporting/csv_writer.h>
 #include <tutti/train/reporting/json_lines_writer.h>
-#include <tutti/train/reporting/progress.h>
 #include <tutti/train/reporting/run_statistics.h>
 #include <tutti/train/reporting/tensorboard_writer.h>
 

@@ -11,6 +11,7 @@
 #include <tutti/train/data/batches.h>
 #include <tutti/train/data/window_stream.h>
 #include <tutti/train/device_threads.h>
+#include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/recommender_trainer.h>
 #include <tutti/train/reporting/auc.h>
@@ -103,14 +104,19 @@ Result train(const Options& options) {
   check(options, sync.world().devices);
   const ClickLog log(options.seed);
   LogOptions log_options(options);
+  const std::int64_t batches_of_all = options.batch * static_cast<std::int64_t>(sync.world().devices);
+  const std::int64_t steps_an_hour = (options.impressions + batches_of_all - 1) / batches_of_all;
+  const auto bar = std::make_shared<ProgressBar>(
+      ProgressBarOptions{.steps = options.hours * steps_an_hour, .progress = {.unit = "impressions"}});
   Trainer trainer(sync, initial_model(options), parts_of(options, sync, log),
-                  {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2}, {.log = stderr});
+                  {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2},
+                  {.log = stderr, .bar = bar.get()});
   trainer.parts().add("options", log_options);
   Result result;
   result.first_process = trainer.learner().writes();
   if (const auto loaded = trainer.restore()) result.resumed_from = loaded->path;
   const auto interrupt = std::make_shared<StopOnInterrupt>();
-  trainer.learner().main().register_hook(interrupt);
+  trainer.learner().main().register_hooks({interrupt, bar});
   if (result.first_process)
     fmt::print(stderr, "training on {}{}\n", devices_text(devices),
                processes.alone() ? "" : fmt::format(", in each of {} processes", processes.size()));

@@ -16,6 +16,7 @@
 #include <tutti/train/data/batches.h>
 #include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/learner.h>
 
 #include <CLI/CLI.hpp>
@@ -70,6 +71,12 @@ class Run {
   std::int64_t steps() const { return options_.epochs * batches_.steps(); }
 
   void train() { learner_.train({.epochs = options_.epochs}); }
+
+  /// Says how far it is, if it takes its time.
+  void show_progress() {
+    learner_.main().register_hook(std::make_shared<ProgressBar>(ProgressBarOptions{
+        .steps = batches_.steps(), .progress = {.unit = "images", .quiet = std::chrono::seconds(1)}}));
+  }
 
   /// Goes on from the newest checkpoint, and tells each step.
   void train_in(const std::string& folder) {
@@ -152,6 +159,7 @@ void kill_somewhere(const Options& options, const std::string& folder, Generator
 
 bool resumes_exactly(const Options& options) {
   Run alone(options);
+  alone.show_progress();
   alone.train();
   fmt::print("left alone: {} steps, loss {:.6f}\n", alone.steps(), alone.loss());
   const TemporaryFolder temporary;

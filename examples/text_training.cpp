@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/examples/text_training.h>
 
+#include <tutti/backend/progress.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/process_group.h>
@@ -22,6 +23,7 @@
 #include <tutti/train/hooks/iteration_timer.h>
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/periodic_writer.h>
+#include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/console_writer.h>
@@ -223,7 +225,7 @@ class Run {
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     learner_.main().register_hooks(
-        {interrupt_, std::make_shared<IterationTimer>(),
+        {interrupt_, std::make_shared<IterationTimer>(), bar_,
          std::make_shared<CallbackHook>(
              Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }})});
     if (learner_.writes())
@@ -236,8 +238,8 @@ class Run {
     std::filesystem::create_directories(options_.output, error);
     if (error) raise<DataError>("cannot make the folder {}: {}", options_.output, error.message());
     std::vector<std::unique_ptr<EventWriter>> writers;
-    writers.push_back(std::make_unique<ConsoleWriter>(
-        ConsoleWriterOptions{.iterations = options_.steps, .output = stderr, .hidden = {"data_time"}}));
+    writers.push_back(std::make_unique<ConsoleWriter>(ConsoleWriterOptions{
+        .iterations = options_.steps, .output = stderr, .bar = bar_.get(), .hidden = {"data_time"}}));
     writers.push_back(std::make_unique<JsonLinesWriter>(
         options_.output + "/log.jsonl", options_.resume ? LineFile::Mode::append : LineFile::Mode::replace));
     return writers;
@@ -269,6 +271,7 @@ class Run {
     const NoGrad evaluation;
     Generator random = Generator(options_.seed).split(sync_.world().devices);
     std::string text = options_.prompt.empty() ? contents_.substr(0, 1) : options_.prompt;
+    Progress progress(options_.sample, {.label = "sample", .step = "character", .quiet = std::chrono::seconds(1)});
     for (std::int64_t i = 0; i < options_.sample; ++i) {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
@@ -276,6 +279,7 @@ class Run {
       const Tensor all = learner_.model()(tokens)[{0, -1}];
       const Tensor logits = all.slice(0, 0, vocabulary_.size());  // of what has a character
       text += vocabulary_.decode({{categorical(logits / options_.temperature, random).item<std::int64_t>()}});
+      progress.update({.step = i + 1});
     }
     return text;
   }
@@ -293,6 +297,8 @@ class Run {
   const BatchStream batches_;
   const BatchStream held_out_batches_;
   const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
+  const std::shared_ptr<ProgressBar> bar_ =
+      std::make_shared<ProgressBar>(ProgressBarOptions{.progress = {.unit = "sequences"}});
   Learner learner_;
   CheckpointParts parts_;
   CheckpointFolder checkpoints_;

@@ -45,6 +45,8 @@ int main(int argc, char** argv) {
   // By lines, so that a crash or a kill loses nothing of what led there.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   doctest::Context context(argc, argv);
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
+  if (no_color != nullptr && *no_color != '\0') context.setOption("no-colors", true);
   // See tests/test_devices.h.
   const char* device = std::getenv("TUTTI_TEST_DEVICE");
   const bool elsewhere = device != nullptr && *device != '\0' && std::string_view(device) != "cpu";

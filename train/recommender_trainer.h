@@ -20,6 +20,8 @@
 
 namespace tutti {
 
+class ProgressBar;
+
 /// Options of a RecommenderTrainer beside TrainingArguments.
 struct RecommenderOptions {
   /// Its devices and how they work together. Accumulation, autocast, `metrics_every` and `scaling` are the arguments'.
@@ -29,6 +31,7 @@ struct RecommenderOptions {
   /// Gets a line every log_steps; null: none. Not owned. Default: the log sink (backend/log.h), without one standard
   /// output.
   std::optional<std::FILE*> log = std::nullopt;
+  ProgressBar* bar = nullptr;  ///< makes room for the lines, where it is drawn on their terminal; not owned
 };
 
 // --- what the arguments mean; for trainers of one's own too
@@ -41,8 +44,9 @@ CheckpointFolderOptions checkpoint_folder_options(const TrainingArguments&, Modu
 CheckpointLoadArguments load_arguments(const TrainingArguments&, bool windowed);  ///< says when to load model banks
 std::vector<ModelBankSource> dynamic_sources(const SaverOptions&);
 /// metrics.jsonl in the folder, which is made, and lines to `log` unless it is null, as RecommenderOptions::log
-/// says.
-std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::optional<std::FILE*> log);
+/// says, above the bar if there is one.
+std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::optional<std::FILE*> log,
+                                                      ProgressBar* bar = nullptr);
 
 /// Trains a model with hash tables as TrainingArguments say: a DataParallelLearner with the hooks that they ask for.
 ///
@@ -149,7 +153,9 @@ template <class M, class Item> class RecommenderTrainer {
     if (begun_) return;
     std::vector<std::unique_ptr<EventWriter>> writers;
     if (learner_.writes())
-      telling_others([&] { writers = log_writers(arguments_.output_dir, options_.log); });  // throws before the hooks
+      telling_others([&] {
+        writers = log_writers(arguments_.output_dir, options_.log, options_.bar);
+      });  // throws before the hooks
     begun_ = true;
     LearnerTrainer<Item>& main = learner_.main();
     if (options_.dense_schedule)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/train/reporting/progress.h>
+#include <tutti/backend/progress.h>
 
 #include <tutti/backend/log.h>
 #include <tutti/backend/process/deadline.h>
-#include <tutti/train/reporting/duration_text.h>
+#include <tutti/backend/process/duration_text.h>
 
 #include <fmt/format.h>
 
@@ -51,13 +51,15 @@ void cut(std::string& text, int columns) {
 bool draws_over(std::FILE* output) {
   const std::string_view ci = environment("CI");
   const bool integration = !ci.empty() && ci != "false" && ci != "0";
-  return !integration && environment("TERM") != "dumb" && isatty(fileno(output)) == 1;
+  const std::string_view term = environment("TERM");
+  return !integration && !term.empty() && term != "dumb" && isatty(fileno(output)) == 1;
 }
 
 }  // namespace
 
 Progress::Progress(std::int64_t total_steps, ProgressOptions options)
     : total_(total_steps), options_(std::move(options)), started_(options_.now()) {
+  options_.quiet = bounded_wait("progress, quiet", options_.quiet);
   options_.terminal_interval = bounded_wait("progress, terminal_interval", options_.terminal_interval);
   options_.line_interval = bounded_wait("progress, line_interval", options_.line_interval);
   options_.widest_interval = bounded_wait("progress, widest_interval", options_.widest_interval);
@@ -67,9 +69,15 @@ Progress::Progress(std::int64_t total_steps, ProgressOptions options)
 
 Progress::~Progress() { end_line(); }
 
+void Progress::begin() {
+  status_.step = options_.first_step;
+  if (terminal_ && !is_quiet()) show();
+}
+
 void Progress::update(const ProgressStatus& status) {
   status_ = status;
   pending_ = true;
+  if (is_quiet()) return;
   const auto now = options_.now();
   const bool due = (terminal_ && !shown_) || now - shown_.value_or(started_) >= interval(now);
   if (due || is_last(status)) show();
@@ -83,7 +91,7 @@ std::chrono::nanoseconds Progress::interval(ProgressOptions::Clock::time_point n
 }
 
 void Progress::finish() {
-  if (pending_) show();
+  if (pending_ && !is_quiet()) show();
   end_line();
 }
 
@@ -119,7 +127,8 @@ void Progress::end_line() noexcept {
 std::string Progress::text(bool brief) const {
   const ProgressStatus& status = status_;
   const double seconds = std::chrono::duration<double>(options_.now() - started_).count();
-  std::string text = total_ > 0 ? fmt::format("step {}/{}", status.step, total_) : fmt::format("step {}", status.step);
+  std::string text = fmt::format("{} {}", options_.step, status.step);
+  if (total_ > 0) text += fmt::format("/{}", total_);
   if (status.loss) text += fmt::format("  loss {:.4f}", *status.loss);
   if (status.accuracy && !(brief && status.validation))
     text += fmt::format("  accuracy {:.2f}%", 100.0 * *status.accuracy);

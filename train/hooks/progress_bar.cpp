@@ -48,6 +48,7 @@ void ProgressBar::before_epoch() {
   options.first_step = trainer().iteration();
   samples_before_ = trainer().storage().samples();
   bar_.emplace(total_steps(), std::move(options));
+  bar_->begin();  // a step may take minutes
 }
 
 void ProgressBar::after_step(const StepReport& report) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/progress.h>
 #include <tutti/train/hook.h>
-#include <tutti/train/reporting/progress.h>
 
 #include <cstdint>
 #include <optional>
@@ -32,12 +32,14 @@ class ProgressBar final : public Hook {
   void after_epoch() override { hide(); }
   void after_train() override;
 
- private:
-  std::int64_t total_steps() const;
-  std::string label() const;
+  /// Erases the line that is being drawn over, until the next step: for what prints to the same terminal.
   void hide() {
     if (bar_) bar_->hide();
   }
+
+ private:
+  std::int64_t total_steps() const;
+  std::string label() const;
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;

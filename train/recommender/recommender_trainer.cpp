@@ -77,13 +77,15 @@ std::vector<ModelBankSource> dynamic_sources(const SaverOptions& saver) {
   return sources;
 }
 
-std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::optional<std::FILE*> log) {
+std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::optional<std::FILE*> log,
+                                                      ProgressBar* bar) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);  // the file's error says more
   std::vector<std::unique_ptr<EventWriter>> writers;
   writers.push_back(std::make_unique<JsonLinesWriter>(folder + "/metrics.jsonl", LineFile::Mode::append));
   if (log != nullptr)
-    writers.push_back(std::make_unique<ConsoleWriter>(ConsoleWriterOptions{.output = log.value_or(nullptr)}));
+    writers.push_back(
+        std::make_unique<ConsoleWriter>(ConsoleWriterOptions{.output = log.value_or(nullptr), .bar = bar}));
   return writers;
 }
 

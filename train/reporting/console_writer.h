@@ -13,6 +13,7 @@
 namespace tutti {
 
 class Progress;
+class ProgressBar;
 
 struct ConsoleWriterOptions {
   using Clock = std::chrono::steady_clock;
@@ -20,6 +21,7 @@ struct ConsoleWriterOptions {
   std::int64_t iterations = 0;   ///< iteration at which the run ends; 0: unknown, no ETA
   std::FILE* output = nullptr;   ///< not owned; default: the log sink (backend/log.h), without one standard output
   Progress* progress = nullptr;  ///< lines go above this bar, to its output; not owned
+  ProgressBar* bar = nullptr;    ///< makes room for lines, where it is drawn on the terminal of `output`; not owned
   std::vector<std::string> hidden{"memory/", "sync/"};  ///< names that begin so are left to files
   std::function<Clock::time_point()> now = &Clock::now;
 };

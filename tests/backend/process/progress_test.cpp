@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/progress.h>
+
 #include <doctest/doctest.h>
-#include <tutti/tests/exchange/temporary_folder.h>
-#include <tutti/train/reporting/progress.h>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -17,7 +17,6 @@
 TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
-using namespace tutti::testing;
 using namespace std::chrono_literals;
 
 namespace {
@@ -25,7 +24,7 @@ namespace {
 /// A file as output and a clock that the test sets.
 class Screen {
  public:
-  Screen() : output_(std::fopen(folder_.file("out").c_str(), "w")) {}
+  Screen() : output_(std::tmpfile()) { REQUIRE(output_ != nullptr); }
   ~Screen() { std::fclose(output_); }
 
   ProgressOptions options(std::optional<bool> terminal, int width = 80) {
@@ -36,12 +35,16 @@ class Screen {
             .line_interval = 1s,
             .now = [this] { return now; }};
   }
-  std::string text() const { return read_file(folder_.file("out")); }
+  std::string text() const {
+    std::string all(1 << 20, '\0');
+    const ssize_t count = pread(fileno(output_), all.data(), all.size(), 0);
+    all.resize(static_cast<std::size_t>(count));
+    return all;
+  }
 
   ProgressOptions::Clock::time_point now{};
 
  private:
-  TemporaryFolder folder_;
   std::FILE* output_;
 };
 
@@ -207,7 +210,7 @@ TEST_CASE("Progress: a terminal is drawn over as wide as it is") {
 }
 
 TEST_CASE("Progress: a terminal that keeps what is written gets plain lines") {
-  for (const auto& [name, value] : {std::pair{"CI", "true"}, {"CI", "1"}, {"TERM", "dumb"}}) {
+  for (const auto& [name, value] : {std::pair{"CI", "true"}, {"CI", "1"}, {"TERM", "dumb"}, {"TERM", nullptr}}) {
     CAPTURE(name);
     const Variable no_ci("CI", nullptr);
     const Variable term("TERM", "xterm");
@@ -290,6 +293,43 @@ TEST_CASE("Progress: a hidden line comes back with the next update, or at the en
   lines.hide();
   lines.finish();
   CHECK(lines_in(plain.text()) == 1);
+}
+
+TEST_CASE("Progress: a terminal sees that a run has begun, before its first step is done") {
+  Screen screen;
+  ProgressOptions options = screen.options(true, 30);
+  options.first_step = 2;
+  Progress progress(4, options);
+  progress.begin();
+  CHECK(screen.text() == "\r\x1b[Kepoch 1/2 [####    ] step 2/4");
+  screen.now += 1s;
+  progress.update({.step = 3});
+  CHECK(screen.text().ends_with("step 3/4  ETA 00:01"));
+  Screen plain;
+  Progress lines(4, plain.options(false));
+  lines.begin();
+  lines.finish();
+  CHECK(plain.text().empty());
+}
+
+TEST_CASE("Progress: what ends soon shows nothing, and steps have a name") {
+  for (const bool terminal : {true, false}) {
+    Screen screen;
+    ProgressOptions options = screen.options(terminal, 60);
+    options.quiet = 2s;
+    options.step = "array";
+    Progress progress(3, options);
+    progress.begin();
+    screen.now += 1s;
+    progress.update({.step = 1});
+    Progress short_one(1, options);
+    short_one.update({.step = 1});
+    short_one.finish();
+    CHECK(screen.text().empty());
+    screen.now += 2s;
+    progress.update({.step = 2});
+    CHECK(screen.text().find("array 2/3  ETA 00:02") != std::string::npos);
+  }
 }
 
 TEST_CASE("Progress: strange numbers do no harm") {

@@ -8,6 +8,7 @@
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/periodic_writer.h>
 #include <tutti/train/hooks/progress_bar.h>
+#include <tutti/train/reporting/console_writer.h>
 #include <tutti/train/trainer.h>
 
 #include <doctest/doctest.h>
@@ -232,6 +233,13 @@ TEST_CASE("Trainer: as a part of a checkpoint it changes nothing when another pa
 
 namespace {
 
+std::string contents_of(std::FILE* file) {
+  std::rewind(file);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+
 std::string shown_by_bar(ProgressBarOptions options, bool terminal, const TrainingLimits& limits,
                          const EvaluationPlan& plan = {}, const TrainingLimits& then = {.steps = 0}) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
@@ -247,10 +255,7 @@ std::string shown_by_bar(ProgressBarOptions options, bool terminal, const Traini
                      .after_evaluation = [&](Trainer&, const Metrics&) { std::fputs("[evaluated]", file.get()); }})});
   trainer.train_and_evaluate(limits, plan);
   trainer.train(then);
-  std::rewind(file.get());
-  std::string text;
-  for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
-  return text;
+  return contents_of(file.get());
 }
 
 std::int64_t lines_in(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
@@ -291,6 +296,27 @@ TEST_CASE("ProgressBar: on a terminal one line for all epochs, and room for who 
   for (std::size_t at = 0; (at = text.find("[evaluated]", at)) != std::string::npos; ++at, ++printed)
     CHECK(text.substr(at - 4, 4) == "\r\x1b[K");  // at the beginning of a line that is empty
   CHECK(printed == 5);
+}
+
+TEST_CASE("ProgressBar: makes room for a console writer's lines, and shows a run that has made no step") {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  const auto bar = std::make_shared<ProgressBar>(
+      ProgressBarOptions{.progress = {.output = file.get(), .terminal = true, .width = 40}});
+  IdleTrainer trainer(std::vector<double>(5, 1.0));
+  trainer.register_hooks(
+      {bar,
+       std::make_shared<CallbackHook>(
+           Callbacks{.before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); }}),
+       std::make_shared<PeriodicWriter>(
+           std::make_unique<ConsoleWriter>(ConsoleWriterOptions{.output = file.get(), .bar = bar.get()}), 2)});
+  trainer.train({.steps = 4});
+  const std::string text = contents_of(file.get());
+  CHECK(text.starts_with("\r\x1b[K["));
+  CHECK(text.find("] step 0/4") < text.find("step 1/4"));
+  const std::size_t line = text.find("iteration 1  total_loss 0.25\n");
+  REQUIRE(line != std::string::npos);
+  CHECK(text.substr(line - 4, 4) == "\r\x1b[K");
+  CHECK(text.find("step 3/4", line) != std::string::npos);
 }
 
 TEST_SUITE_END();

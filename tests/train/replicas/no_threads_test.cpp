@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where no thread can be had, and in a child process, which has none of its parent's.
 #include <tutti/backend/error.h>
+#include <tutti/backend/progress.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/no_threads.h>
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 #include <tutti/train/data/prefetch.h>
 #include <tutti/train/device_threads.h>
-#include <tutti/train/reporting/progress.h>
 
 #include <sys/wait.h>
 #include <unistd.h>

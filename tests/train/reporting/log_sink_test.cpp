@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training says where the program has a log sink.
 #include <tutti/backend/log.h>
+#include <tutti/backend/progress.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/train/linear_training.h>
 #include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/reporting/console_writer.h>
-#include <tutti/train/reporting/progress.h>
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,9 @@
 #include <tutti/train/reporting/console_writer.h>
 
 #include <tutti/backend/log.h>
-#include <tutti/train/reporting/duration_text.h>
-#include <tutti/train/reporting/progress.h>
+#include <tutti/backend/process/duration_text.h>
+#include <tutti/backend/progress.h>
+#include <tutti/train/hooks/progress_bar.h>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,7 @@ void ConsoleWriter::write(const EventStorage& storage) {
   if (options_.iterations > 0) line += fmt::format("/{}", options_.iterations);
   line += values;
   if (const auto left = seconds_left(storage)) line += "  ETA " + duration_text(*left);
+  if (options_.bar != nullptr) options_.bar->hide();
   if (options_.progress != nullptr) return options_.progress->print(line);
   if (options_.output == nullptr && has_log_sink()) return log_message(LogLevel::info, line);
   std::FILE* const output = options_.output == nullptr ? stdout : options_.output;

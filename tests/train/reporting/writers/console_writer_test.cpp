@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <tutti/backend/progress.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/reporting/console_writer.h>
-#include <tutti/train/reporting/progress.h>
 
 TEST_SUITE_BEGIN("cpu");
 
