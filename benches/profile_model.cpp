@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/profile.h>
+#include <tutti/backend/progress.h>
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
 #include <tutti/nn/loss.h>
@@ -89,17 +90,26 @@ void profile(const Options& options) {
     backward(loss);
     optimizer->step();
   };
+  Progress progress(2 * std::int64_t{options.steps}, {.label = workload.name, .quiet = std::chrono::seconds(1)});
+  std::int64_t done = 0;
   for (int i = 0; i < 2; ++i) step();  // makes what is made once
   synchronize(cpu());
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < options.steps; ++i) step();
+  for (int i = 0; i < options.steps; ++i) {
+    step();
+    progress.update({.step = ++done});
+  }
   synchronize(cpu());
   const std::chrono::duration<double, std::milli> plain = std::chrono::steady_clock::now() - begin;
   Profile profile;
   for (int i = 0; i < options.steps; ++i) {
-    const ProfiledScope on(profile);
-    step();
+    {
+      const ProfiledScope on(profile);
+      step();
+    }
+    progress.update({.step = ++done});
   }
+  progress.hide();
   fmt::print("{}, {}, {} thread{}: a step takes {:.3f} ms when it is not profiled\n", workload.name, options.type,
              options.threads, options.threads == 1 ? "" : "s", plain.count() / options.steps);
   const ProfileRows rows = options.shapes       ? ProfileRows::shapes

@@ -3,6 +3,8 @@
 
 #include <tutti/exchange/arrays/named_arrays.h>
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace tutti {
@@ -20,7 +22,8 @@ struct NpzOptions {
 NamedArrays read_npz(const std::string& path, const NpzOptions& = {});
 
 struct NpzWriting {
-  bool deflate = false;  ///< smaller, slower, and not to be mapped
+  bool deflate = false;                                 ///< smaller, slower, and not to be mapped
+  std::function<void(const Array&)> written = nullptr;  ///< hears of each array that is written
 };
 
 /// Replaces `path` in one step. Waits for the arrays' devices. Throws DataError naming the path, also for names that

@@ -3,6 +3,7 @@
 
 #include <tutti/exchange/arrays/named_arrays.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,8 +30,12 @@ struct SafetensorsOptions {
 /// too long or malformed, before anything of the size that it claims is allocated.
 TensorFile read_safetensors(const std::string& path, const SafetensorsOptions& = {});
 
+struct SafetensorsWriting {
+  std::function<void(const Array&)> written = nullptr;  ///< hears of each array that is written
+};
+
 /// Writes a file that every safetensors library reads. It replaces `path` in one step, also in a crash. Waits for the
 /// arrays' devices. Throws DataError naming the path.
-void write_safetensors(const std::string& path, const TensorFile&);
+void write_safetensors(const std::string& path, const TensorFile&, const SafetensorsWriting& = {});
 
 }  // namespace tutti

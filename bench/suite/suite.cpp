@@ -2,12 +2,15 @@
 #include <tutti/bench.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/progress.h>
 #include <tutti/bench/suite/run_file.h>
 #include <tutti/bench/suite/table.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -136,7 +139,11 @@ int measure_all(const std::vector<const Case*>& cases, const Words& words) {
         std::make_unique<RunFile>(new_file_name(words.history, words.label), words.label, words.options, limits));
   int status = 0;
   std::vector<Measurement> measured;
+  Progress progress(static_cast<std::int64_t>(cases.size()), {.step = "case", .quiet = std::chrono::seconds(1)});
+  std::int64_t done = 0;
   for (const Case* each : cases) {
+    progress.relabel(each->name);
+    progress.update({.step = done++});
     std::string error;
     try {
       measured.push_back(measure(*each, words.options));
@@ -148,12 +155,14 @@ int measure_all(const std::vector<const Case*>& cases, const Words& words) {
     }
     if (!error.empty()) {
       status = kFailed;
+      progress.hide();
       fmt::print(stderr, "{}: {}\n", each->name, error);
       for (const auto& file : files) file->add_failure(each->name, error);
       continue;
     }
     for (const auto& file : files) file->add(measured.back());
   }
+  progress.hide();
   fmt::print("{}", table_text(measured, limits));
   for (const auto& file : files) {
     if (status == 0) file->complete();

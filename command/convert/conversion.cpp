@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/command/convert/conversion.h>
 
+#include <tutti/backend/progress.h>
 #include <tutti/backend/raise.h>
 #include <tutti/exchange/npz.h>
 #include <tutti/exchange/safetensors.h>
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 
@@ -56,10 +58,18 @@ Conversion convert_weights(const std::string& from, const std::string& to, Exist
   if (target == Format::npz) fit_to_npz(file, done.notes);
   for (const auto& [name, array] : file.arrays) done.bytes += array.bytes();
   done.arrays = file.arrays.size();
+  Progress progress(static_cast<std::int64_t>(done.arrays),
+                    {.label = to, .unit = "MB", .step = "array", .quiet = std::chrono::seconds(1)});
+  std::int64_t arrays = 0;
+  std::uint64_t bytes = 0;
+  const auto written = [&](const Array& array) {
+    bytes += array.bytes();
+    progress.update({.step = ++arrays, .examples = static_cast<std::int64_t>(bytes / 1'000'000)});
+  };
   if (target == Format::npz)
-    write_npz(to, file.arrays);
+    write_npz(to, file.arrays, {.written = written});
   else
-    write_safetensors(to, file);
+    write_safetensors(to, file, {.written = written});
   return done;
 }
 

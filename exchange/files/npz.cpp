@@ -77,6 +77,7 @@ void write_npz(const std::string& path, const NamedArrays& arrays, const NpzWrit
     const auto* const begin = reinterpret_cast<const std::byte*>(header.data());
     bytes.insert(bytes.begin(), begin, begin + header.size());
     writer.add(name + std::string(kSuffix), bytes, writing.deflate);
+    if (writing.written) writing.written(array);
   }
   writer.finish();
   target.commit();

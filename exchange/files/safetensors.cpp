@@ -31,7 +31,7 @@ TensorFile read_safetensors(const std::string& path, const SafetensorsOptions& o
   return file;
 }
 
-void write_safetensors(const std::string& path, const TensorFile& given) {
+void write_safetensors(const std::string& path, const TensorFile& given, const SafetensorsWriting& writing) {
   TensorFile file = given;
   // Widest elements first: the header's length is a multiple of eight, so that every array lies aligned in the file.
   std::stable_sort(file.arrays.begin(), file.arrays.end(),
@@ -44,6 +44,7 @@ void write_safetensors(const std::string& path, const TensorFile& given) {
   for (const auto& [name, array] : file.arrays) {
     const std::vector<std::byte> bytes = host_bytes(array);
     target.file().write(bytes.data(), bytes.size());
+    if (writing.written) writing.written(array);
   }
   target.commit();
 }
