@@ -71,6 +71,15 @@ TEST_CASE("npz: what was written is read, stored and deflated, mapped and copied
   CHECK(read_npz(folder.file("none")).empty());
 }
 
+TEST_CASE("npz: each array that is written is told") {
+  const TemporaryFolder folder;
+  std::vector<Shape> shapes;
+  write_npz(folder.file("told"), samples(), {.written = [&](const Array& array) { shapes.push_back(array.shape()); }});
+  std::vector<Shape> expected;
+  for (const auto& [name, array] : samples()) expected.push_back(array.shape());
+  CHECK(shapes == expected);
+}
+
 TEST_CASE("named arrays: found by name, or an error that names what is like it") {
   NamedArrays arrays{{"hidden.weight", Array::arange(3, DType::f32, cpu())},
                      {"hidden.bias", Array::arange(2, DType::f32, cpu())},

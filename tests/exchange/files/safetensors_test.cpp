@@ -75,6 +75,20 @@ TEST_CASE("safetensors: what was written is read, mapped and copied") {
   }
 }
 
+TEST_CASE("safetensors: each array that is written is told") {
+  const TemporaryFolder folder;
+  std::uint64_t bytes = 0;
+  std::uint64_t expected = 0;
+  for (const auto& [name, array] : samples().arrays) expected += array.bytes();
+  std::size_t arrays = 0;
+  write_safetensors(folder.file("told"), samples(), {.written = [&](const Array& array) {
+                      ++arrays;
+                      bytes += array.bytes();
+                    }});
+  CHECK(arrays == samples().arrays.size());
+  CHECK(bytes == expected);
+}
+
 TEST_CASE("safetensors: mapped arrays take no memory of the pool, outlive the file, and never write to it") {
   const TemporaryFolder folder;
   const std::string path = folder.file("file");
