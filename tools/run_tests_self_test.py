@@ -68,14 +68,16 @@ class Selection(unittest.TestCase):
         for name in ("array_test", "stream_test"):
             (self.build / name).write_text("\n".join([first, case, f"touch {self.build / name}.runs; sleep 1\n" + rest]))
         running = subprocess.Popen([sys.executable, RUN_TESTS, self.build, "--jobs", "1"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # jobs ignore it
         begun = lambda: len(list(self.build.glob("*.runs")))
         deadline = time.monotonic() + 30
         while begun() == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
-        self.assertNotEqual(running.wait(30), 0)
+        said = running.communicate(timeout=30)[1]
+        self.assertEqual(running.returncode, 130)
+        self.assertRegex(said, r"^running 2 test cases [^\n]*\n\ntesting was interrupted\n$")
         self.assertEqual(begun(), 1)
 
     def test_names_what_is_unknown_and_runs_nothing(self):
