@@ -90,14 +90,16 @@ void profile(const Options& options) {
     backward(loss);
     optimizer->step();
   };
-  Progress progress(2 * std::int64_t{options.steps}, {.label = workload.name, .quiet = std::chrono::seconds(1)});
+  Progress progress(2 * std::int64_t{options.steps},
+                    {.label = workload.name, .unit = "steps", .quiet = std::chrono::seconds(1)});
   std::int64_t done = 0;
   for (int i = 0; i < 2; ++i) step();  // makes what is made once
   synchronize(cpu());
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < options.steps; ++i) {
     step();
-    progress.update({.step = ++done});
+    ++done;
+    progress.update({.step = done, .examples = done});
   }
   synchronize(cpu());
   const std::chrono::duration<double, std::milli> plain = std::chrono::steady_clock::now() - begin;
@@ -107,7 +109,8 @@ void profile(const Options& options) {
       const ProfiledScope on(profile);
       step();
     }
-    progress.update({.step = ++done});
+    ++done;
+    progress.update({.step = done, .examples = done});
   }
   progress.hide();
   fmt::print("{}, {}, {} thread{}: a step takes {:.3f} ms when it is not profiled\n", workload.name, options.type,

@@ -271,7 +271,8 @@ class Run {
     const NoGrad evaluation;
     Generator random = Generator(options_.seed).split(sync_.world().devices);
     std::string text = options_.prompt.empty() ? contents_.substr(0, 1) : options_.prompt;
-    Progress progress(options_.sample, {.label = "sample", .step = "character", .quiet = std::chrono::seconds(1)});
+    Progress progress(options_.sample,
+                      {.label = "sample", .unit = "characters", .step = "character", .quiet = std::chrono::seconds(1)});
     for (std::int64_t i = 0; i < options_.sample; ++i) {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
@@ -279,7 +280,7 @@ class Run {
       const Tensor all = learner_.model()(tokens)[{0, -1}];
       const Tensor logits = all.slice(0, 0, vocabulary_.size());  // of what has a character
       text += vocabulary_.decode({{categorical(logits / options_.temperature, random).item<std::int64_t>()}});
-      progress.update({.step = i + 1});
+      progress.update({.step = i + 1, .examples = i + 1});
     }
     return text;
   }

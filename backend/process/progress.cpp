@@ -48,6 +48,10 @@ void cut(std::string& text, int columns) {
     if (begins_character(text[i]) && columns-- == 0) return text.resize(i);
 }
 
+std::string rate_text(double rate) {
+  return rate < 99.5 ? fmt::format("  {:.2g} ", rate) : fmt::format("  {:.0f} ", rate);
+}
+
 bool draws_over(std::FILE* output) {
   const std::string_view ci = environment("CI");
   const bool integration = !ci.empty() && ci != "false" && ci != "0";
@@ -134,7 +138,7 @@ std::string Progress::text(bool brief) const {
     text += fmt::format("  accuracy {:.2f}%", 100.0 * *status.accuracy);
   if (status.validation) text += fmt::format("  validation {:.2f}%", 100.0 * *status.validation);
   if (status.examples > 0 && seconds > 0.0 && !brief)
-    text += fmt::format("  {:.0f} {}/s", static_cast<double>(status.examples) / seconds, options_.unit);
+    text += rate_text(static_cast<double>(status.examples) / seconds) + options_.unit + "/s";
   if (is_last(status)) return text + "  in " + duration_text(seconds);
   const std::int64_t done = status.step - options_.first_step;
   if (done <= 0 || total_ <= 0) return text;

@@ -139,11 +139,13 @@ int measure_all(const std::vector<const Case*>& cases, const Words& words) {
         std::make_unique<RunFile>(new_file_name(words.history, words.label), words.label, words.options, limits));
   int status = 0;
   std::vector<Measurement> measured;
-  Progress progress(static_cast<std::int64_t>(cases.size()), {.step = "case", .quiet = std::chrono::seconds(1)});
+  Progress progress(static_cast<std::int64_t>(cases.size()),
+                    {.unit = "cases", .step = "case", .quiet = std::chrono::seconds(1)});
   std::int64_t done = 0;
   for (const Case* each : cases) {
     progress.relabel(each->name);
-    progress.update({.step = done++});
+    progress.update({.step = done, .examples = done});
+    ++done;
     std::string error;
     try {
       measured.push_back(measure(*each, words.options));

@@ -332,6 +332,17 @@ TEST_CASE("Progress: what ends soon shows nothing, and steps have a name") {
   }
 }
 
+TEST_CASE("Progress: slow rates have two digits") {
+  Screen screen;
+  Progress progress(100, screen.options(false));
+  screen.now += 4s;
+  progress.update({.step = 1, .examples = 1});
+  screen.now += 4s;
+  progress.update({.step = 2, .examples = 12});
+  CHECK(screen.text().find("  0.25 examples/s  ") != std::string::npos);
+  CHECK(screen.text().find("  1.5 examples/s  ") != std::string::npos);
+}
+
 TEST_CASE("Progress: strange numbers do no harm") {
   Screen screen;
   Progress empty(0, screen.options(true));
