@@ -298,8 +298,8 @@ class Run {
   const BatchStream batches_;
   const BatchStream held_out_batches_;
   const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
-  const std::shared_ptr<ProgressBar> bar_ =
-      std::make_shared<ProgressBar>(ProgressBarOptions{.progress = {.unit = "sequences"}});
+  const std::shared_ptr<ProgressBar> bar_ = std::make_shared<ProgressBar>(ProgressBarOptions{
+      .evaluation_steps = std::min(kHeldOutWindows, held_out_batches_.steps()), .progress = {.unit = "sequences"}});
   Learner learner_;
   CheckpointParts parts_;
   CheckpointFolder checkpoints_;

@@ -107,7 +107,7 @@ install_python() {
 install_python_if_asked() {
   [[ " $* " != *" python "* ]] || install_python python 190 "$python_packages" --no-deps
   [[ " $* " != *" kernels "* ]] || install_python kernels 35 "$kernels_packages" --no-deps
-  [[ " $* " != *" docs "* ]] || install_python docs 120 "$docs_packages" --no-deps
+  [[ " $* " != *" docs "* ]] || install_python docs 164 "$docs_packages" --no-deps
   [[ " $* " != *" torch "* ]] || install_python torch 5000 "$torch_packages"
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace tutti {
@@ -21,6 +22,8 @@ std::optional<double> latest(const EventStorage& storage, const std::string& nam
 
 ProgressBar::ProgressBar(ProgressBarOptions options) : options_(std::move(options)) {
   if (options_.steps < 0) raise<Error>("[progress bar] an epoch of {} steps: below 0", options_.steps);
+  if (options_.evaluation_steps < 0)
+    raise<Error>("[progress bar] an evaluation of {} steps: below 0", options_.evaluation_steps);
 }
 
 // 0: not known.
@@ -52,6 +55,7 @@ void ProgressBar::before_epoch() {
 }
 
 void ProgressBar::after_step(const StepReport& report) {
+  if (!report.training && evaluation_) evaluation_->update({.step = ++evaluated_, .examples = evaluated_});
   if (!report.training || !bar_) return;
   const EventStorage& storage = trainer().storage();
   bar_->update({.step = report.global_step,
@@ -59,6 +63,22 @@ void ProgressBar::after_step(const StepReport& report) {
                 .loss = latest(storage, options_.loss),
                 .accuracy = latest(storage, options_.accuracy),
                 .validation = latest(storage, options_.validation)});
+}
+
+void ProgressBar::before_evaluation() {
+  if (!trainer().writes()) return;
+  hide();
+  ProgressOptions options = options_.progress;
+  options.label = "evaluation";
+  options.unit = "steps";
+  options.quiet = std::max<std::chrono::milliseconds>(options.quiet, std::chrono::seconds(1));
+  evaluated_ = 0;
+  evaluation_.emplace(options_.evaluation_steps, std::move(options));
+}
+
+void ProgressBar::after_evaluation(const Metrics&) {
+  if (evaluation_) evaluation_->hide();
+  evaluation_.reset();
 }
 
 void ProgressBar::after_train() {

@@ -11,7 +11,8 @@
 namespace tutti {
 
 struct ProgressBarOptions {
-  std::int64_t steps = 0;  ///< steps of an epoch, for runs that TrainingLimits end by epochs; 0: not known
+  std::int64_t steps = 0;             ///< steps of an epoch, for runs that TrainingLimits end by epochs; 0: not known
+  std::int64_t evaluation_steps = 0;  ///< steps of an evaluation; 0: not known
   /// Metrics of the trainer's storage that are shown, as they are there.
   std::string loss = "total_loss";
   std::string accuracy = "accuracy";
@@ -20,15 +21,17 @@ struct ProgressBarOptions {
 };
 
 /// Shows how far training is: on a terminal a bar, which is drawn over to the end of the run, epoch after epoch;
-/// elsewhere now and then a line. Where the trainer does not write (Trainer::writes), nothing. Register it on the main
-/// device's trainer, before hooks that print something after an evaluation or an epoch: the bar makes room for them.
+/// elsewhere now and then a line. Of an evaluation that takes more than a second it shows the steps. Where the trainer
+/// does not write (Trainer::writes), nothing. Register it on the main device's trainer, before hooks that print
+/// something after an evaluation or an epoch: the bar makes room for them.
 class ProgressBar final : public Hook {
  public:
   explicit ProgressBar(ProgressBarOptions options = {});
 
   void before_epoch() override;
   void after_step(const StepReport&) override;
-  void after_evaluation(const Metrics&) override { hide(); }
+  void before_evaluation() override;
+  void after_evaluation(const Metrics&) override;
   void after_epoch() override { hide(); }
   void after_train() override;
 
@@ -43,6 +46,8 @@ class ProgressBar final : public Hook {
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;
+  std::optional<Progress> evaluation_;
+  std::int64_t evaluated_ = 0;  // steps of the evaluation
   double samples_before_ = 0;
 };
 

@@ -319,4 +319,23 @@ TEST_CASE("ProgressBar: makes room for a console writer's lines, and shows a run
   CHECK(text.find("step 3/4", line) != std::string::npos);
 }
 
+TEST_CASE("ProgressBar: shows the steps of an evaluation that takes its time") {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  ProgressOptions::Clock::time_point now{};
+  IdleTrainer trainer(std::vector<double>(5, 1.0));
+  trainer.register_hooks(
+      {std::make_shared<CallbackHook>(Callbacks{.before_step = [&](Trainer&) { now += std::chrono::seconds(2); }}),
+       std::make_shared<ProgressBar>(ProgressBarOptions{
+           .evaluation_steps = 4,
+           .progress = {.output = file.get(), .terminal = true, .width = 80, .now = [&] { return now; }}})});
+  trainer.train_and_evaluate({.steps = 2}, {.every_steps = 2});
+  const std::string text = contents_of(file.get());
+  const std::size_t training = text.find("step 2/2");
+  REQUIRE(training != std::string::npos);
+  CHECK(text.find("\r\x1b[Kevaluation [", training) != std::string::npos);
+  CHECK(text.find("step 1/4  0.5 steps/s  ETA 00:06", training) != std::string::npos);
+  CHECK_THROWS_WITH_AS(ProgressBar({.evaluation_steps = -1}), "[progress bar] an evaluation of -1 steps: below 0",
+                       Error);
+}
+
 TEST_SUITE_END();
