@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a block of a document: document_printing PLACE. For tools/doc_examples.py --run.
+// Runs a block of a document: document_printing PLACE. For tools/documents/doc_examples.py --run.
 #include <tutti/tests/documents/printing.h>
 
 #include <cstdio>

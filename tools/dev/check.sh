@@ -120,7 +120,7 @@ check_kernels() {
 # Its documents and links, with what the small site of the self-test has wrong.
 build_docs() {
   if [ -x build/docs/bin/python3 ]; then
-    build/docs/bin/python3 tools/site/build_site_self_test.py && build/docs/bin/python3 tools/site/build_site.py
+    build/docs/bin/python3 tools/documents/build_site_self_test.py && build/docs/bin/python3 tools/documents/build_site.py
     return
   fi
   echo "MkDocs of PyPI could not be installed in build/docs"
@@ -270,8 +270,8 @@ stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check d
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
 stage "documentation site" build_docs
-stage "C++ in documents" tools/doc_examples.py --check
-stage "C++ in documents, self-test" tools/doc_examples_self_test.py
+stage "C++ in documents" tools/documents/doc_examples.py --check
+stage "C++ in documents, self-test" tools/documents/doc_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
 stage "include paths, self-test" tools/include_paths.py --self-test
 stage "what hosts may rely on" tools/host_rules.py --check
@@ -283,7 +283,7 @@ stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "MPI was built" mpi_was_built
-  stage "what documents print" tools/doc_examples.py --run "$release/tests/documents/document_printing"
+  stage "what documents print" tools/documents/doc_examples.py --run "$release/tests/documents/document_printing"
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "a shared library, too" build_shared "$([ $full -eq 0 ] || echo x86-64-v3)" && stage "programs of others" tools/dev/consumers.sh "$release"
   stage "added operations, as docs/guides/adding-an-operation.md says" tools/added_operation.py "$release"

@@ -19,5 +19,5 @@ esac
 
 tools/setup.sh docs
 [ -x build/docs/bin/python3 ] || stop "MkDocs could not be installed"
-build/docs/bin/python3 tools/site/build_site.py
+build/docs/bin/python3 tools/documents/build_site.py
 [ $serve -eq 0 ] || exec python3 -m http.server --bind 127.0.0.1 --directory build/site/html "$port"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/doc_examples.py on documents of each sort, with the compiler: what does not compile is told by its line."""
+"""tools/documents/doc_examples.py on documents of each sort, with the compiler: what does not compile is told by its line."""
 
 import pathlib
 import subprocess

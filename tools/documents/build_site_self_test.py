@@ -19,9 +19,9 @@ class Sites(unittest.TestCase):
         self.addCleanup(kept.cleanup)
         self.root = pathlib.Path(kept.name)
         settings = (SITE / "mkdocs.yml").read_text()
-        self.write("tools/site/mkdocs.yml", re.sub(r"^nav:\n.*", "nav: [README.md, docs/a.md, reference/index.html]\n", settings, flags=re.M | re.S))
+        self.write("tools/documents/mkdocs.yml", re.sub(r"^nav:\n.*", "nav: [README.md, docs/a.md, reference/index.html]\n", settings, flags=re.M | re.S))
         for name in ("Doxyfile", "symbols.py", "reference.md"):
-            shutil.copy(SITE / name, self.root / "tools/site")
+            shutil.copy(SITE / name, self.root / "tools/documents")
         (self.root / "include").mkdir()
         (self.root / "include/tutti").symlink_to("..")
         self.write("tests/documents/include_paths.txt", "nn/linear.h\n")
@@ -75,7 +75,7 @@ class Sites(unittest.TestCase):
         self.refused("docs/a.md: there is no pictures/gone.png")
 
     def test_headers_without_a_page(self):
-        self.write("tools/site/Doxyfile", (SITE / "Doxyfile").read_text() + "EXCLUDE = include/tutti/nn/layer.h\n")
+        self.write("tools/documents/Doxyfile", (SITE / "Doxyfile").read_text() + "EXCLUDE = include/tutti/nn/layer.h\n")
         self.refused("the reference lacks nn/layer.h")
 
 

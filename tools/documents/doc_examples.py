@@ -34,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FRAME = "tutti/tests/documents/frame.h"
 PRINTING_HEADER = "tutti/tests/documents/printing.h"
 LISTING = "tests/documents/meson.build"

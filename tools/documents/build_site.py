@@ -94,8 +94,8 @@ class Pages:
 def write_reference(root, folder, symbols):
     """Runs Doxygen, which lists the symbols in the file `symbols`."""
     headers = sorted(include_paths.with_included(root, include_paths.listed(root / include_paths.LIST)) - NOT_PARSED)
-    inputs = ["tools/site/reference.md", *(f"include/tutti/{header}" for header in headers)]
-    settings = (root / "tools/site/Doxyfile").read_text()
+    inputs = ["tools/documents/reference.md", *(f"include/tutti/{header}" for header in headers)]
+    settings = (root / "tools/documents/Doxyfile").read_text()
     settings += f"INPUT = {' '.join(inputs)}\nOUTPUT_DIRECTORY = {folder}\nGENERATE_TAGFILE = {symbols}\n"
     subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=root, check=True, stderr=subprocess.DEVNULL)
     tree = xml.etree.ElementTree.parse(symbols)
@@ -112,7 +112,7 @@ def build(root, folder):
     Pages(root, pages).write()
     write_reference(root, pages, symbols)
     # Not --quiet: what it does not say, it does not count either.
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", root / "tools/site/mkdocs.yml"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", root / "tools/documents/mkdocs.yml"]
     told = {"SITE_PAGES": str(pages), "SITE_HTML": str(folder / "html"), "SITE_SYMBOLS": str(symbols), "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, env=os.environ | told, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
