@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 namespace tutti {
 
 /// An extension of the processor's instructions, and the bit of CPUID that says whether it is there.
@@ -24,8 +26,13 @@ extern const char* const required_by_cpu_arch;
 /// bits.
 extern const char* const instruction_level;
 
-/// True if products of bf16 take two steps at once, in an instruction that this processor has and the level's kernels
-/// ask for. TUTTI_CPU_BF16=0 in the environment switches it off; Error if that says something else.
-bool sums_pairs_of_bf16();
+/// Ways to multiply bf16: f32 operations on widened elements, the instruction that adds two products
+/// (AVX512-BF16), or the processor's tiles (AMX). Their sums differ in the last bits.
+enum class Bf16Products : std::uint8_t { widened, pairs, tiles };
+
+/// The way that this process takes: the most that the processor, the system and the level's kernels have; but not pairs
+/// on Intel's processors, where two f32 operations take less time. TUTTI_CPU_BF16 in the environment says another: 0, 1
+/// or 2, in this order, where it is there. Error if it says something else.
+Bf16Products products_of_bf16();
 
 }  // namespace tutti

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled like the rest of the library, whose instructions the compiler tells by macros. Data only: nothing of this
 // object runs.
-#include <tutti/backend/process/environment.h>
 #include <tutti/backend/processor/instruction_sets.h>
 
 namespace tutti {
@@ -111,15 +110,5 @@ constinit const char* const instruction_level =
 #else
     "unknown";
 #endif
-
-bool sums_pairs_of_bf16() {
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
-  static const bool used =
-      __builtin_cpu_supports("avx512bf16") != 0 && environment_number("TUTTI_CPU_BF16", 1, 0, 1) == 1;
-  return used;
-#else
-  return false;
-#endif
-}
 
 }  // namespace tutti

@@ -99,7 +99,8 @@ Hello hello_of(const LaunchPlace& place, const ControlOptions& options, const st
   hello.job = place.job;
   hello.library = TUTTI_VERSION;
   hello.instructions = instruction_level;
-  if (sums_pairs_of_bf16()) hello.instructions += control::kWithBf16;
+  if (products_of_bf16() == Bf16Products::pairs) hello.instructions += control::kWithPairs;
+  if (products_of_bf16() == Bf16Products::tiles) hello.instructions += control::kWithTiles;
   hello.address = address;
   hello.options = options.digest;
   return hello;

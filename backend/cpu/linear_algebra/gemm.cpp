@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 
+#include <tutti/backend/cpu/linear_algebra/bf16_tiles.h>
 #include <tutti/backend/cpu/linear_algebra/few_rows.h>
 #include <tutti/backend/cpu/linear_algebra/gemm_blocks.h>
 #include <tutti/backend/cpu/linear_algebra/pair_dots.h>
@@ -21,8 +22,12 @@ template <class T> using StripCuts = gemm_blocks::StripCuts<product_tile::Multip
 
 /// Calls `f(std::type_identity<Arithmetic>{})` with what this processor computes products of S in.
 template <class S, class F> void visit_arithmetic(const F& f) {
-  if constexpr (std::is_same_v<S, BFloat16>)
+  if constexpr (std::is_same_v<S, BFloat16>) {
+#if defined(TUTTI_AVX512)
+    if (TileDots::is_there()) return f(std::type_identity<TileDots>{});
+#endif
     if (ProcessorDot::is_there()) return f(std::type_identity<PairDots<ProcessorDot>>{});
+  }
   f(std::type_identity<product_tile::MultiplyAdds<ComputedIn<S>>>{});
 }
 
@@ -114,7 +119,7 @@ template <class T> void PackedMatrix<T>::pack(std::int64_t k, std::int64_t n, Ma
   }
   packed_->cuts = cuts;
   for (std::int64_t block = 0; block < cuts.blocks(); ++block)
-    for (std::int64_t part = 0; part < cuts.depths().count; ++part)
+    for (std::int64_t part = 0; part < cuts.parts(); ++part)
       gemm_blocks::pack_strips(cuts, b, block, part, packed_->strips(block, part));
 }
 
@@ -139,7 +144,7 @@ template <class T> void PackedMatrix<T>::multiply(std::int64_t m, std::int64_t c
   const LeftRows<T, product_tile::MultiplyAdds<T>> rows(m, cuts, a, c, c_leading);
   const LentBlock memory(static_cast<std::size_t>(rows.panel_elements()) * sizeof(T));
   for (std::int64_t block = 0; block < cuts.blocks(); ++block)
-    for (std::int64_t part = 0; part < cuts.depths().count && cuts.first_step(part) < steps; ++part)
+    for (std::int64_t part = 0; part < cuts.parts() && cuts.first_step(part) < steps; ++part)
       rows.multiply(block, part, std::min(cuts.steps(part), steps - cuts.first_step(part)), columns,
                     packed_->strips(block, part), memory.data<T>(), accumulate || part > 0);
 }

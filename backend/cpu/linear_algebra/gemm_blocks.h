@@ -25,7 +25,6 @@ using product_tile::kMostVectors;
 inline constexpr std::int64_t kMostDepth = 256;
 inline constexpr std::int64_t kMostBlockRows = 96;
 inline constexpr std::int64_t kMostBlockColumns = 1536;
-static_assert(kMostBlockRows % kMostRows == 0);
 
 /// Up to so many columns a costs less to read where it is than to pack.
 inline constexpr std::int64_t kFewColumns = 64;
@@ -84,30 +83,38 @@ template <class Arithmetic> class StripCuts {
  public:
   static constexpr std::int64_t kLanes = kNativeLanes<typename Arithmetic::Packed>;
   static constexpr std::int64_t kSteps = Arithmetic::kSteps;
+  static constexpr std::int64_t kUnit = Arithmetic::kUnit;
 
   StripCuts() = default;
   StripCuts(std::int64_t k, std::int64_t n)
       : steps_(k),
+        packed_steps_(divide_up(k, kSteps)),
         columns_(n),
-        depths_(Parts::of(kMostDepth / kSteps, divide_up(k, kSteps))),
+        depths_(Parts::of(kMostDepth / (kSteps * kUnit), divide_up(packed_steps_, kUnit))),
         blocks_{divide_up(n, kLanes), divide_up(n, kMostBlockColumns)} {}
 
   std::int64_t columns() const { return columns_; }
-  const Parts& depths() const { return depths_; }
+  std::int64_t parts() const { return depths_.count; }
   std::int64_t blocks() const { return blocks_.count; }
 
   /// Steps of the sums in a part, and the first.
-  std::int64_t first_step(std::int64_t part) const { return depths_.begin(part) * kSteps; }
+  std::int64_t first_step(std::int64_t part) const { return first_packed_step(part) * kSteps; }
   std::int64_t steps(std::int64_t part) const {
-    return std::min(depths_.length(part) * kSteps, steps_ - first_step(part));
+    return std::min(packed_steps(part) * kSteps, steps_ - first_step(part));
   }
+  /// The same counted in packed elements, and those of the longest part.
+  std::int64_t first_packed_step(std::int64_t part) const { return depths_.begin(part) * kUnit; }
+  std::int64_t packed_steps(std::int64_t part) const {
+    return std::min(depths_.length(part) * kUnit, packed_steps_ - first_packed_step(part));
+  }
+  std::int64_t most_packed_steps() const { return std::min(depths_.longest() * kUnit, packed_steps_); }
 
   /// Packed elements of the longest part of the widest block, and where a part of a block lies when all are kept.
-  std::int64_t most_elements() const { return blocks_.longest() * kLanes * depths_.longest(); }
+  std::int64_t most_elements() const { return blocks_.longest() * kLanes * most_packed_steps(); }
   std::int64_t place(std::int64_t block, std::int64_t part) const {
-    return (depths_.begin(part) * blocks_.total + blocks_.begin(block) * depths_.length(part)) * kLanes;
+    return (first_packed_step(part) * blocks_.total + blocks_.begin(block) * packed_steps(part)) * kLanes;
   }
-  std::int64_t all_elements() const { return depths_.total * blocks_.total * kLanes; }
+  std::int64_t all_elements() const { return packed_steps_ * blocks_.total * kLanes; }
 
   /// Calls `f` for the strips of a block, which are as wide as can be, and none much narrower than the others.
   template <class F> void for_each_strip(std::int64_t block, const F& f) const {
@@ -123,8 +130,9 @@ template <class Arithmetic> class StripCuts {
 
  private:
   std::int64_t steps_ = 0;
+  std::int64_t packed_steps_ = 0;
   std::int64_t columns_ = 0;
-  Parts depths_{};
+  Parts depths_{};  // counted in units of packed steps
   Parts blocks_{};  // counted in vectors
 };
 
@@ -146,12 +154,29 @@ template <class Arithmetic, class S> void pack_strips(const StripCuts<Arithmetic
   const std::int64_t steps = b.transposed ? depth : kFewSteps;
   for (std::int64_t done = 0; done < depth; done += steps)
     cuts.for_each_strip(block, [&](const Strip& strip) {
-      const std::int64_t place = strip.place * cuts.depths().length(part) + done / Arithmetic::kSteps * strip.vectors;
+      const std::int64_t place = strip.place * cuts.packed_steps(part) + done / Arithmetic::kSteps * strip.vectors;
       strip_packer<S, Arithmetic>(strip.vectors)(b.rows_from(begin + done).columns_from(strip.column).data, b.leading,
                                                  b.transposed, std::min(steps, depth - done), strip.columns,
                                                  to + place * StripCuts<Arithmetic>::kLanes);
     });
 }
+
+/// A few rows of a, packed, and their product with a strip of b. What multiplies them is in use while `Use` lives.
+template <class S, class Arithmetic> struct Panel {
+  using Packed = typename Arithmetic::Packed;
+  static constexpr std::int64_t kRows = kMostRows;
+  struct Use {};
+
+  static void pack(const MatrixView<S>& a, std::int64_t steps, std::int64_t count, Packed* to) {
+    packing::kPack<S, Arithmetic, 1, static_cast<std::size_t>(kRows)>[static_cast<std::size_t>(count - 1)](
+        a.data, a.leading, !a.transposed, steps, count, to);
+  }
+  static void multiply(std::int64_t depth, const Packed* panel, std::int64_t count, const Strip& strip,
+                       const Packed* packed, typename Arithmetic::Sum* c, std::int64_t c_leading, bool accumulate) {
+    product_tile::Multipliers<Arithmetic>::of_packed(count, strip.vectors)(depth, {panel, 1, count}, packed, c,
+                                                                           c_leading, strip.columns, accumulate);
+  }
+};
 
 /// Rows of a times packed strips of b. a is packed in panels of a few rows, or read where it is.
 template <class S, class Arithmetic> class LeftRows {
@@ -169,14 +194,14 @@ template <class S, class Arithmetic> class LeftRows {
 
   /// Elements for panels, which `multiply` works in.
   std::int64_t panel_elements() const {
-    return packs_ ? std::min(rows_, kMostBlockRows) * cuts_.depths().longest() : 0;
+    return packs_ ? std::min(rows_, kMostBlockRows) * cuts_.most_packed_steps() : 0;
   }
 
   /// Adds the first `steps` of a part, or sets, in the strips of a block that begin before column `columns`.
   void multiply(std::int64_t block, std::int64_t part, std::int64_t steps, std::int64_t columns, const Packed* strips,
                 Packed* panels, bool accumulate) const {
     const std::int64_t begin = cuts_.first_step(part);
-    const std::int64_t depth = cuts_.depths().length(part);
+    const std::int64_t depth = cuts_.packed_steps(part);
     for (std::int64_t row = 0; row < rows_; row += kMostBlockRows) {
       const std::int64_t rows = std::min(kMostBlockRows, rows_ - row);
       if (packs_) pack_panels(row, rows, begin, steps, panels);
@@ -190,29 +215,26 @@ template <class S, class Arithmetic> class LeftRows {
 
  private:
   static constexpr bool kReadsInPlace = std::is_same_v<S, Packed>;
+  static constexpr std::int64_t kPanelRows = Panel<S, Arithmetic>::kRows;
+  static_assert(kMostBlockRows % kPanelRows == 0);
 
   void pack_panels(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t steps, Packed* panels) const {
     const std::int64_t depth = divide_up(steps, Arithmetic::kSteps);
-    for (std::int64_t place = 0; place < rows; place += kMostRows) {
-      const std::int64_t count = std::min(kMostRows, rows - place);
-      packing::kPack<S, Arithmetic, 1, static_cast<std::size_t>(kMostRows)>[static_cast<std::size_t>(count - 1)](
-          a_.rows_from(row + place).columns_from(begin).data, a_.leading, !a_.transposed, steps, count,
-          panels + place * depth);
-    }
+    for (std::int64_t place = 0; place < rows; place += kPanelRows)
+      Panel<S, Arithmetic>::pack(a_.rows_from(row + place).columns_from(begin), steps,
+                                 std::min(kPanelRows, rows - place), panels + place * depth);
   }
 
   void multiply(const Strip& strip, const Packed* packed, std::int64_t row, std::int64_t rows, std::int64_t begin,
                 std::int64_t steps, const Packed* panels, bool accumulate) const {
-    using product_tile::Multipliers;
     const std::int64_t depth = divide_up(steps, Arithmetic::kSteps);
-    for (std::int64_t place = 0; place < rows; place += kMostRows) {
-      const std::int64_t count = std::min(kMostRows, rows - place);
+    for (std::int64_t place = 0; place < rows; place += kPanelRows) {
+      const std::int64_t count = std::min(kPanelRows, rows - place);
       T* const c = c_ + (row + place) * c_leading_ + strip.column;
       if (packs_)
-        Multipliers<Arithmetic>::of_packed(count, strip.vectors)(depth, {panels + place * depth, 1, count}, packed, c,
-                                                                 c_leading_, strip.columns, accumulate);
+        Panel<S, Arithmetic>::multiply(depth, panels + place * depth, count, strip, packed, c, c_leading_, accumulate);
       else if constexpr (kReadsInPlace)
-        Multipliers<Arithmetic>::of(count, strip.vectors)(
+        product_tile::Multipliers<Arithmetic>::of(count, strip.vectors)(
             depth,
             {a_.rows_from(row + place).columns_from(begin).data, a_.transposed ? 1 : a_.leading,
              a_.transposed ? a_.leading : 1},
@@ -238,8 +260,9 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const MatrixView<S
   const std::int64_t strip_elements = cuts.most_elements() + StripCuts<Arithmetic>::kLanes;
   const LentBlock memory(static_cast<std::size_t>(strip_elements + rows.panel_elements()) * sizeof(Packed));
   Packed* const strips = memory.data<Packed>();
+  [[maybe_unused]] const typename Panel<S, Arithmetic>::Use use{};
   for (std::int64_t block = 0; block < cuts.blocks(); ++block)
-    for (std::int64_t part = 0; part < cuts.depths().count; ++part) {
+    for (std::int64_t part = 0; part < cuts.parts(); ++part) {
       pack(cuts, block, part, strips);
       rows.multiply(block, part, cuts.steps(part), n, strips, strips + strip_elements, accumulate || part > 0);
     }
@@ -269,7 +292,7 @@ void multiply_parts(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix
     cuts.for_each_strip(block, [&](const Strip& strip) {
       const StripPart wanted{cuts.first_step(part), cuts.steps(part), strip.column, strip.columns,
                              strip.vectors * kLanes};
-      Packed* const strip_to = to + strip.place * cuts.depths().length(part) * kLanes;
+      Packed* const strip_to = to + strip.place * cuts.packed_steps(part) * kLanes;
       if constexpr (std::is_same_v<T, Packed>) {
         pack(wanted, strip_to);
       } else {

@@ -17,6 +17,7 @@ template <class Instruction> struct PairDots {
   using Sum = float;
   using Packed = std::int32_t;
   static constexpr std::int64_t kSteps = 2;
+  static constexpr std::int64_t kUnit = 1;
 
   TUTTI_ALWAYS_INLINE static Native<float> add(const Native<std::int32_t>& a, const Native<std::int32_t>& b,
                                                const Native<float>& sum) {
@@ -38,7 +39,7 @@ struct ComputedDot {
 /// asked for at run time: x86-64-v4 has it not. Levels below have no way to it, and compute.
 struct ProcessorDot {
 #if defined(TUTTI_AVX512)
-  static bool is_there() { return sums_pairs_of_bf16(); }
+  static bool is_there() { return products_of_bf16() == Bf16Products::pairs; }
   TUTTI_ALWAYS_INLINE static Native<float> add(const Native<std::int32_t>& a, const Native<std::int32_t>& b,
                                                Native<float> sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));

@@ -27,6 +27,7 @@ template <class T> struct MultiplyAdds {
   using Sum = T;
   using Packed = T;
   static constexpr std::int64_t kSteps = 1;  ///< that a packed element holds
+  static constexpr std::int64_t kUnit = 1;   ///< packed elements that are taken at once, but for the last
 
   TUTTI_ALWAYS_INLINE static Native<T> add(const Native<T>& a, const Native<T>& b, const Native<T>& sum) {
     return native_fma(a, b, sum);

@@ -35,8 +35,9 @@ enum class ByteOrder : std::uint8_t { little = 1, big = 2 };
 inline constexpr ByteOrder kOwnByteOrder =
     std::endian::native == std::endian::little ? ByteOrder::little : ByteOrder::big;
 
-/// Words behind the level of instructions: sums of bf16 are taken in pairs, whose bits are others.
-inline constexpr std::string_view kWithBf16 = " with bf16";
+/// Words behind the level of instructions: products of bf16 are not f32's, so that their bits are others.
+inline constexpr std::string_view kWithPairs = " with bf16 in pairs";
+inline constexpr std::string_view kWithTiles = " with bf16 in tiles";
 
 /// A process's words of itself when it comes. The fields down to `host` are the same in every version of the
 /// protocol; those behind it are read of the own version only.
@@ -50,7 +51,7 @@ struct Hello {
   std::uint32_t world_size = 0;
   std::string job;
   std::string library;       ///< its version
-  std::string instructions;  ///< level of instructions that it was compiled for, and kWithBf16 where it uses these
+  std::string instructions;  ///< level of instructions that it was compiled for, and how it multiplies bf16
   std::string address;       ///< its door's, "host:port"
   Digest options{};
 

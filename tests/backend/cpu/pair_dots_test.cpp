@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/linear_algebra/bf16_tiles.h>
 #include <tutti/backend/cpu/linear_algebra/gemm_blocks.h>
 #include <tutti/backend/cpu/linear_algebra/pair_dots.h>
 #include <tutti/tests/backend/cpu/matrices.h>
@@ -12,12 +13,19 @@
 namespace tutti {
 namespace {
 
-/// Sums of pairs, on processors that have no instruction for them too, and the instruction where there is one.
+/// Sums of pairs, on processors that have no instruction for them too, and what the processor has.
+#if defined(__x86_64__)
+using Arithmetics = std::tuple<PairDots<ComputedDot>, PairDots<ProcessorDot>, TileDots>;
+#else
 using Arithmetics = std::tuple<PairDots<ComputedDot>, PairDots<ProcessorDot>>;
+#endif
 
+// Whoever may use tiles has the instruction for pairs, too.
 template <class Arithmetic> bool runs_here() {
-  const bool runs = std::is_same_v<Arithmetic, PairDots<ComputedDot>> || ProcessorDot::is_there();
-  if (!runs) MESSAGE("not run: there is no instruction for pairs of bf16 here, or TUTTI_CPU_BF16 is 0");
+  bool runs = true;
+  if constexpr (std::is_same_v<Arithmetic, TileDots>) runs = TileDots::is_there();
+  if constexpr (std::is_same_v<Arithmetic, PairDots<ProcessorDot>>) runs = products_of_bf16() != Bf16Products::widened;
+  if (!runs) MESSAGE("not run: the processor has no such instruction for bf16, or TUTTI_CPU_BF16 says another");
   return runs;
 }
 
@@ -89,6 +97,43 @@ TEST_CASE_TEMPLATE_DEFINE("pairs: sums are as good as those of f32", Arithmetic,
   CHECK(worst < 1e-5);
 }
 TEST_CASE_TEMPLATE_APPLY(are_close, Arithmetics);
+
+#if defined(__x86_64__)
+/// An element of a product as TileDots says it, for numbers whose products are no subnormal ones.
+float element_by_tiles(std::int64_t steps, const BFloat16* row, const BFloat16* column) {
+  float all = 0;
+  for (std::int64_t begin = 0; begin < steps; begin += TileDots::kUnit * TileDots::kSteps) {
+    float sums[2] = {};
+    for (std::int64_t k = begin; k < std::min(steps, begin + TileDots::kUnit * TileDots::kSteps); ++k)
+      sums[k % 2] = std::fma(static_cast<float>(row[k]), static_cast<float>(column[k]), sums[k % 2]);
+    all += sums[0] + sums[1];
+  }
+  return all;
+}
+
+TEST_CASE("tiles: an element's bits are those of its row and column alone") {
+  if (!runs_here<TileDots>()) return;
+  std::mt19937 engine(6);
+  for (const Size& size :
+       {Size{5, 1, 33}, Size{17, 19, 45}, Size{33, 47, 777}, Size{100, 50, 300}, Size{5, 1600, 64}}) {
+    std::vector<BFloat16> a(static_cast<std::size_t>(size.m * size.k));
+    std::vector<BFloat16> b(static_cast<std::size_t>(size.n * size.k));  // transposed
+    for (std::vector<BFloat16>* each : {&a, &b})
+      for (BFloat16& value : *each) value = BFloat16(static_cast<float>(engine()) * 0x1p-32F - 0.5F);
+    std::vector<float> c(static_cast<std::size_t>(size.m * size.n));
+    gemm_blocks::multiply_matrix<TileDots, BFloat16>(size.m, size.n, size.k, {a.data(), size.k},
+                                                     {b.data(), size.k, true}, c.data(), size.n, false);
+    std::int64_t others = 0;
+    for (std::int64_t i = 0; i < size.m; ++i)
+      for (std::int64_t j = 0; j < size.n; ++j)
+        others += static_cast<std::int64_t>(c[static_cast<std::size_t>(i * size.n + j)] !=
+                                            element_by_tiles(size.k, &a[static_cast<std::size_t>(i * size.k)],
+                                                             &b[static_cast<std::size_t>(j * size.k)]));
+    CAPTURE(size.k);
+    CHECK(others == 0);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace tutti

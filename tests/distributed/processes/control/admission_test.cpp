@@ -65,8 +65,8 @@ TEST_CASE("admission: each field that differs is named, with both values") {
   differs(
       "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F in the environment of all processes lets them compute with x86-64-v3",
       [](Hello& other) { other.instructions = "x86-64-v4"; });
-  differs("says instruction level x86-64-v4 with bf16, rank 0",
-          [](Hello& other) { other.instructions = std::string("x86-64-v4").append(kWithBf16); });
+  differs("says instruction level x86-64-v4 with bf16 in pairs, rank 0",
+          [](Hello& other) { other.instructions = std::string("x86-64-v4").append(kWithPairs); });
   differs("glibc.cpu.hwcaps=-AVX2 in the environment of all processes lets them compute with x86-64-v2",
           [](Hello& other) { other.instructions = "x86-64-v2"; });
   differs("says digest of options ff00000000000000, rank 0", [](Hello& other) { other.options[0] = std::byte{0xff}; });
@@ -75,12 +75,16 @@ TEST_CASE("admission: each field that differs is named, with both values") {
 
 TEST_CASE("admission: instructions for bf16, which have no level, are switched off in all processes") {
   Hello own = hello(0, 3);
-  own.instructions = "x86-64-v4";
   Hello other = hello(2, 7, "b");
-  other.instructions = std::string("x86-64-v4").append(kWithBf16);
+  own.instructions = "x86-64-v4";
+  other.instructions = std::string("x86-64-v4").append(kWithPairs);
   CHECK(Admission(own).arrive(2, other) ==
-        "rank 2 on b (pid 7) says instruction level x86-64-v4 with bf16, rank 0 on a (pid 3) says x86-64-v4; "
+        "rank 2 on b (pid 7) says instruction level x86-64-v4 with bf16 in pairs, rank 0 on a (pid 3) says x86-64-v4; "
         "TUTTI_CPU_BF16=0 in the environment of all processes has them compute bf16 in f32");
+  own.instructions = std::string("x86-64-v4").append(kWithTiles);
+  CHECK(Admission(own).arrive(2, other) ==
+        "rank 2 on b (pid 7) says instruction level x86-64-v4 with bf16 in pairs, rank 0 on a (pid 3) says x86-64-v4 "
+        "with bf16 in tiles; TUTTI_CPU_BF16=0 in the environment of all processes has them compute bf16 in f32");
 }
 
 TEST_CASE("admission: two processes of one rank are both named") {
