@@ -24,6 +24,7 @@ import include_paths  # noqa: E402
 
 LINK = re.compile(r"(\]\(|\b(?:src|srcset)=\")([^)\s#\"]+)(#[^)\s]*)?(?=[)\s\"])")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+STYLE = "tools/documents/site.css"
 # An X-macro list, of which Doxygen makes nothing.
 NOT_PARSED = {"backend/kernel_list.h"}
 
@@ -58,7 +59,7 @@ class Pages:
 
     def __init__(self, root, folder):
         self.root, self.folder = root, folder
-        self.left = documents(root)
+        self.left = [*documents(root), STYLE]
 
     def write(self):
         seen = set()

@@ -20,14 +20,14 @@ class Sites(unittest.TestCase):
         self.root = pathlib.Path(kept.name)
         settings = (SITE / "mkdocs.yml").read_text()
         self.write("tools/documents/mkdocs.yml", re.sub(r"^nav:\n.*", "nav: [README.md, docs/a.md, reference/index.html]\n", settings, flags=re.M | re.S))
-        for name in ("Doxyfile", "symbols.py", "reference.md"):
+        for name in ("Doxyfile", "symbols.py", "reference.md", "site.css"):
             shutil.copy(SITE / name, self.root / "tools/documents")
         (self.root / "include").mkdir()
         (self.root / "include/tutti").symlink_to("..")
         self.write("tests/documents/include_paths.txt", "nn/linear.h\n")
-        self.write("nn/linear.h", "#include <tutti/nn/layer.h>\nnamespace tutti {\n/// A layer.\nstruct Linear : Layer {};\n}\n")
+        self.write("nn/linear.h", "#include <tutti/nn/layer.h>\nnamespace tutti {\n/// A layer.\nstruct Linear : Layer { int save() const; };\nint save(int);\n}\n")
         self.write("nn/layer.h", "namespace tutti {\nstruct Layer {};\nint sum_of(int);\nnamespace detail { struct Hidden {}; }\n}\n")
-        self.write("README.md", "# Title\n\n[a](docs/a.md#part), [nn](nn), `Linear`, `<tutti/nn/linear.h>`, `sum_of`, `[x](nowhere)`\n")
+        self.write("README.md", "# Title\n\n[a](docs/a.md#part), [nn](nn), `Linear`, `<tutti/nn/linear.h>`, `sum_of`, `save`, `[x](nowhere)`\n")
         self.write("docs/a.md", "# A\n\n## Part\n\n[home](../README.md) [a header](../nn/layer.h)\n")
 
     def write(self, name, text):
@@ -52,6 +52,8 @@ class Sites(unittest.TestCase):
         for link in ('href="docs/a.html#part"', 'href="nn/index.html"', "reference/structtutti_1_1Linear.html", "reference/linear_8h.html",
                      'href="reference/namespacetutti.html#'):
             self.assertIn(link, page)
+        self.assertIn("<code>save</code>", page)
+        self.assertNotIn("<code>save</code></a>", page)  # which may be the function or the member
         self.assertIn("layer.h", (html / "nn/index.html").read_text())
         self.assertEqual((html / "nn/layer.h").read_text(), (self.root / "nn/layer.h").read_text())
         self.assertIn("A layer.", (html / "reference/structtutti_1_1Linear.html").read_text())

@@ -33,8 +33,10 @@ def on_config(config):
         elif compound.get("kind") in ("class", "struct"):
             for member in compound.iter("member"):
                 add(f"{name.removeprefix('tutti::')}::{member.findtext('name')}", member.findtext("anchorfile") + "#" + member.findtext("anchor"))
-    # Of overloads the first.
-    config.extra["symbols"] = {name: min(found) for name, found in pages.items() if len({page.split("#")[0] for page in found}) == 1}
+    # A word that names a member, too, as `save` or `mean` do, may mean that. Of overloads the first.
+    members = {name.rpartition("::")[2] for name in pages if "::" in name}
+    meant = {name: found for name, found in pages.items() if "::" in name or name[0] in "<" or name[0].isupper() or name not in members}
+    config.extra["symbols"] = {name: min(found) for name, found in meant.items() if len({page.split("#")[0] for page in found}) == 1}
     return config
 
 
@@ -48,6 +50,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(content, page, config, files):
+    content = re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), content)  # as tables write it
     symbols = config.extra["symbols"]
 
     def link(found):
