@@ -61,11 +61,12 @@ CpuBackend::~CpuBackend() {
 
 void CpuBackend::stop_workers() noexcept {
   if (!worker_process().here()) return;
-  for (auto& slot : contexts_)
-    if (Context* context = slot.load(); context != nullptr) {
-      context->compute.stop();
-      context->communication.stop();
-    }
+  // A stream whose work ends the process comes first: others may wait for what is behind it.
+  for (const bool own : {true, false})
+    for (auto& slot : contexts_)
+      if (Context* context = slot.load(); context != nullptr)
+        for (CpuStream* stream : {&context->compute, &context->communication})
+          if (stream->runs_here() == own) stream->stop();
   for (auto& slot : contexts_)
     if (Context* context = slot.load(); context != nullptr) context->threads.resize(1);
 }

@@ -33,8 +33,9 @@ Bf16Products best_products_of_bf16() {
   constexpr std::int64_t kBest = 3;
   const std::int64_t wanted = environment_number("TUTTI_CPU_BF16", kBest, 0, 2);
   if (wanted >= 2 && may_use_tiles()) return Bf16Products::tiles;
-  const bool pairs = __builtin_cpu_supports("avx512bf16") != 0 && (wanted < kBest || __builtin_cpu_is("intel") == 0);
-  return pairs && wanted >= 1 ? Bf16Products::pairs : Bf16Products::widened;
+  const bool fast = __builtin_cpu_is("intel") == 0;
+  const bool pairs = __builtin_cpu_supports("avx512bf16") != 0 && (wanted == 1 || (wanted > 1 && fast));
+  return pairs ? Bf16Products::pairs : Bf16Products::widened;
 }
 
 }  // namespace

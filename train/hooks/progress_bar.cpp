@@ -67,6 +67,7 @@ void ProgressBar::after_step(const StepReport& report) {
 
 void ProgressBar::before_evaluation() {
   if (!trainer().writes()) return;
+  end_evaluation();  // one before it may have thrown
   hide();
   ProgressOptions options = options_.progress;
   options.label = "evaluation";
@@ -76,12 +77,21 @@ void ProgressBar::before_evaluation() {
   evaluation_.emplace(options_.evaluation_steps, std::move(options));
 }
 
-void ProgressBar::after_evaluation(const Metrics&) {
+void ProgressBar::after_evaluation(const Metrics&) { end_evaluation(); }
+
+void ProgressBar::end_evaluation() {
   if (evaluation_) evaluation_->hide();
   evaluation_.reset();
 }
 
+void ProgressBar::hide() {
+  if (evaluation_) evaluation_->hide();
+  if (bar_) bar_->hide();
+}
+
+// An evaluation that was stopped, or threw, has none behind it.
 void ProgressBar::after_train() {
+  end_evaluation();
   if (bar_) bar_->finish();
   bar_.reset();
 }

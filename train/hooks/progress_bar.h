@@ -36,13 +36,12 @@ class ProgressBar final : public Hook {
   void after_train() override;
 
   /// Erases the line that is being drawn over, until the next step: for what prints to the same terminal.
-  void hide() {
-    if (bar_) bar_->hide();
-  }
+  void hide();
 
  private:
   std::int64_t total_steps() const;
   std::string label() const;
+  void end_evaluation();
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;

@@ -138,8 +138,12 @@ std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::
 Metrics EagerTrainerBase::group_means(const Averages& own) {
   if (options_.sync == nullptr) return means_of(own);
   const std::vector<Device>& devices = options_.sync->devices();
-  const auto place = static_cast<std::size_t>(std::ranges::find(devices, options_.device) - devices.begin());
-  std::string text = ToldRates::line(options_.sync->server().members().name(place), options_, optimizer_);
+  const auto found = std::ranges::find(devices, options_.device);
+  const std::string name =
+      found == devices.end()
+          ? to_string(options_.device)  // which the group refuses below
+          : options_.sync->server().members().name(static_cast<std::size_t>(found - devices.begin()));
+  std::string text = ToldRates::line(name, options_, optimizer_);
   for (const auto& [name, average] : own) text += fmt::format("{} {} {}\n", average.weight(), average.mean(), name);
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   const Tensor sent(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, options_.device));

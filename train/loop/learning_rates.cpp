@@ -10,7 +10,7 @@ namespace tutti {
 std::string text_of_rates(const Optimizer& optimizer) {
   std::string text;
   for (std::size_t group = 0; group < optimizer.group_count(); ++group)
-    text += fmt::format("{}{}", group == 0 ? "" : ", ", optimizer.learning_rate(group));
+    text += fmt::format("{}{:.9g}", group == 0 ? "" : ", ", optimizer.learning_rate(group));
   return text;
 }
 

@@ -23,7 +23,7 @@ template <class T> using StripCuts = gemm_blocks::StripCuts<product_tile::Multip
 /// Calls `f(std::type_identity<Arithmetic>{})` with what this processor computes products of S in.
 template <class S, class F> void visit_arithmetic(const F& f) {
   if constexpr (std::is_same_v<S, BFloat16>) {
-#if defined(TUTTI_AVX512)
+#if defined(TUTTI_AVX512) && defined(__x86_64__)
     if (TileDots::is_there()) return f(std::type_identity<TileDots>{});
 #endif
     if (ProcessorDot::is_there()) return f(std::type_identity<PairDots<ProcessorDot>>{});

@@ -31,8 +31,9 @@ inline constexpr std::int64_t kFewRows = 4;
 ///
 /// Bits of an element depend on its row of a, its column of b, k and `accumulate` alone, with two exceptions, where
 /// lanes hold parts of its sum: a transposed b and at most kFewRows rows, and a c of one column without gaps and an a
-/// that is not transposed. Sums of more rows of bf16 take two steps at once where the processor has an instruction for
-/// that (pair_dots.h), which takes subnormal numbers for zeros; all others are sums of the widened elements.
+/// that is not transposed. Sums of more rows of bf16 take several steps at once where the processor has
+/// instructions for that (bf16_tiles.h, pair_dots.h), which take subnormal numbers for zeros; all others are sums of
+/// the widened elements.
 template <class S> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<S> a, MatrixView<S> b,
                              ComputedIn<S>* c, std::int64_t c_leading, bool accumulate = false);
 

@@ -207,7 +207,7 @@ void CpuStream::stop() noexcept {
     stopping_ = true;
     if (!worker_.joinable()) return end();
   }
-  if (worker_.get_id() == std::this_thread::get_id()) return work_loop();  // work that ends the process
+  if (runs_here()) return work_loop();  // work that ends the process
   queued_.fetch_add(1, std::memory_order_release);
   queued_.notify_one();
   worker_.join();

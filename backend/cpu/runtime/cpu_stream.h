@@ -55,8 +55,10 @@ class CpuStream final : public Stream {
   void synchronize() override;
 
   /// Runs what is queued, ends the worker and goes on inline: what the backend does when the process ends. Other
-  /// threads may launch work meanwhile: it runs after what was queued.
+  /// threads may launch work meanwhile: they wait until what was queued has run, which must not wait for them.
   void stop() noexcept;
+  /// True on the stream's worker.
+  bool runs_here() const noexcept { return worker_.get_id() == std::this_thread::get_id(); }
 
  private:
   struct Work {

@@ -319,6 +319,29 @@ TEST_CASE("ProgressBar: makes room for a console writer's lines, and shows a run
   CHECK(text.find("step 3/4", line) != std::string::npos);
 }
 
+TEST_CASE("ProgressBar: nothing is written behind a training whose evaluation threw") {
+  struct EndlessEvaluation : IdleTrainer {
+    EndlessEvaluation() : IdleTrainer({1.0}) {}  // the second step has no number to give
+    bool next_evaluation_data() override { return true; }
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  ProgressOptions::Clock::time_point now{};
+  const auto pass_time = [&](Trainer&, const StepReport&) { now += std::chrono::seconds(2); };
+  std::string text;
+  {
+    const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{
+        .progress = {.output = file.get(), .terminal = true, .width = 80, .now = [&] { return now; }}});
+    EndlessEvaluation trainer;
+    trainer.set_log([](std::string_view) {});
+    trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{.after_step = pass_time}), bar});
+    CHECK_THROWS_AS(trainer.train_and_evaluate({.steps = 2}, {.every_steps = 2}), std::out_of_range);
+    text = contents_of(file.get());
+    CHECK(text.find("evaluation") != std::string::npos);
+    bar->hide();
+  }
+  CHECK(contents_of(file.get()) == text);
+}
+
 TEST_CASE("ProgressBar: shows the steps of an evaluation that takes its time") {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   ProgressOptions::Clock::time_point now{};
