@@ -66,7 +66,7 @@ find_root() {
 apt() {
   local label=$1
   shift
-  local command=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@")
+  local command=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o DPkg::Use-Pty=0 "$@")
   if command -v python3 >/dev/null; then
     tools/command_progress.py --apt "$log" "$label" "${command[@]}" -o APT::Status-Fd=1
   else
