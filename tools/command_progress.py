@@ -5,7 +5,7 @@
 usage: command_progress.py [HOW] LOG LABEL COMMAND...
 
 HOW tells what is known of it:
-  --apt               it is apt-get with APT::Status-Fd=1: those lines say it, and stay out of the log
+  --apt               it is apt-get whose APT::Status-Fd is its output: those lines say it, and stay out of the log
   --fills MB FOLDERS  it fills these folders (with ":" between them) with about so many MB
   --seconds S         it takes about so long, or as long as last time, which LOG.seconds keeps
   --at-most S         it is ended after so many seconds

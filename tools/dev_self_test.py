@@ -100,7 +100,7 @@ class Answers(unittest.TestCase):
 APT = """#!/bin/sh
 echo "$*" >>"{root}/calls"
 case "$*" in *" python3"*) ln -s {python} "{root}/bin/python3" ;; esac
-case "$*" in *Status-Fd*) echo pmstatus:pkg:50.0:Unpacking; echo heard; sleep 1.6 ;; esac
+case "$*" in *Status-Fd=3*) echo pmstatus:pkg:50.0:Unpacking >&3; echo heard; sleep 1.6 ;; esac
 exit {status}
 """
 
@@ -135,7 +135,7 @@ class Setup(unittest.TestCase):
         self.assertRegex(said, r"^setup: installing libopenmpi-dev openmpi-bin\r\n\rsetup: installing packages: 75 %, \d s, about 10 s left; Unpacking")
         calls = [call for call in (self.root / "calls").read_text().splitlines() if "install" in call]
         self.assertTrue(calls[0].endswith("--no-install-recommends python3"), calls)
-        self.assertIn("--no-install-recommends libopenmpi-dev openmpi-bin -o APT::Status-Fd=1", calls[1])
+        self.assertIn("--no-install-recommends libopenmpi-dev openmpi-bin -o APT::Status-Fd=3", calls[1])
         self.assertEqual(len(calls), 2)
 
     def test_what_apt_said_is_told_when_it_fails(self):

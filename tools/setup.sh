@@ -66,9 +66,10 @@ find_root() {
 apt() {
   local label=$1
   shift
-  local command=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o DPkg::Use-Pty=0 "$@")
+  # Status on a descriptor of its own, which apt-get closes in what it starts; sudo passes none on, so that it is made behind it.
+  local command=("${as_root[@]}" sh -c 'exec "$@" 3>&1' apt-get env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o DPkg::Use-Pty=0 "$@")
   if command -v python3 >/dev/null; then
-    tools/command_progress.py --apt "$log" "$label" "${command[@]}" -o APT::Status-Fd=1
+    tools/command_progress.py --apt "$log" "$label" "${command[@]}" -o APT::Status-Fd=3
   else
     "${command[@]}" >"$log" 2>&1
   fi
