@@ -156,7 +156,17 @@ void BackwardRun::run_hooks(Visit& visit) {
   --unknown_reads_;
 }
 
+Tensor BackwardRun::take_sum(const Node* node) {
+  Visit* const visit = visit_of(node);
+  if (visit == nullptr) return {};
+  visit->next_is_alone = true;
+  Tensor sum = std::exchange(visit->gradient, Tensor());
+  return !sum.defined() || visit->is_alone ? sum : Tensor(sum.array().copy());
+}
+
 void BackwardRun::contribute(Visit& visit, Tensor gradient, const Complete& complete) {
+  if (!visit.gradient.defined()) visit.is_alone = visit.next_is_alone;
+  visit.next_is_alone = false;
   if (gradient.defined())
     visit.gradient =
         visit.gradient.defined() ? add_gradients(std::move(visit.gradient), gradient) : std::move(gradient);

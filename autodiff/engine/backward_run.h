@@ -60,11 +60,10 @@ class BackwardRun {
   /// The memory where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
   Array destination_of(const Node* node);
 
-  /// Hands over the sum that `node` has got so far.
-  Tensor take_sum(const Node* node) {
-    Visit* const visit = visit_of(node);
-    return visit == nullptr ? Tensor() : std::exchange(visit->gradient, Tensor());
-  }
+  /// Hands over the sum that `node` has got so far, contiguous, and in memory that nothing else refers to but work that
+  /// is queued; undefined: there is none. What it gets next has to be alone in its memory, too. References are not
+  /// counted: queued work is gone sooner or later, and each run has to do the same.
+  Tensor take_sum(const Node* node);
 
   // --- sparse gradients: they go to leaves only, and are summed later
   bool wants_rows(const Node* node) const;
@@ -80,6 +79,8 @@ class BackwardRun {
     bool needed = false;
     bool target = false;
     bool hooked = false;
+    bool next_is_alone = false;  // in its memory: the gradient that comes next
+    bool is_alone = false;       // the one that is there
     Tensor gradient;
     std::vector<SparseGradient> rows = {};
   };

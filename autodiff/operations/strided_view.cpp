@@ -27,7 +27,7 @@ Tensor take_view(std::string_view operation, const Tensor& x, const StridedView&
   return record(operation, view.of(x.array()), inputs, [&] {
     return [operation, shape = x.shape(), view](const auto&, const Tensor& dy, InputGradients& gradients) {
       if (Tensor sum = gradients.take_sum(0); sum.defined()) {  // other parts of x were shown, too
-        Array total = take_exclusive(std::move(sum));
+        Array total = take_array(std::move(sum));
         Array part = view.of(total);
         add_to(part, dy.array(), true);
         gradients.set(0, Tensor(std::move(total)));
