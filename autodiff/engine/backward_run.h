@@ -79,8 +79,8 @@ class BackwardRun {
     bool needed = false;
     bool target = false;
     bool hooked = false;
-    bool next_is_alone = false;  // in its memory: the gradient that comes next
-    bool is_alone = false;       // the one that is there
+    bool next_is_alone = false;  // the next gradient has its memory to itself
+    bool is_alone = false;       // the gradient has
     Tensor gradient;
     std::vector<SparseGradient> rows = {};
   };
