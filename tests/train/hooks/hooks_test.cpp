@@ -326,14 +326,14 @@ TEST_CASE("ProgressBar: nothing is written behind a training whose evaluation th
   };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   ProgressOptions::Clock::time_point now{};
-  const auto pass_time = [&](Trainer&, const StepReport&) { now += std::chrono::seconds(2); };
+  const auto pass_time = [&](Trainer&) { now += std::chrono::seconds(2); };
   std::string text;
   {
     const auto bar = std::make_shared<ProgressBar>(ProgressBarOptions{
         .progress = {.output = file.get(), .terminal = true, .width = 80, .now = [&] { return now; }}});
     EndlessEvaluation trainer;
     trainer.set_log([](std::string_view) {});
-    trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{.after_step = pass_time}), bar});
+    trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{.before_step = pass_time}), bar});
     CHECK_THROWS_AS(trainer.train_and_evaluate({.steps = 2}, {.every_steps = 2}), std::out_of_range);
     text = contents_of(file.get());
     CHECK(text.find("evaluation") != std::string::npos);
