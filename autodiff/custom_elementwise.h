@@ -16,9 +16,9 @@ template <class Operation> using SampleOperand =
 }  // namespace detail
 
 /// An elementwise operation of the program's own: a struct as those of the library are (backend/elementwise/operation.h
-/// says what it has; docs/guides/custom-operation.md has one), with any number of parameters. Its operands are promoted into
-/// its domain and broadcast, and have any strides; its result has their dtype, or bool where `value` compares. It is
-/// differentiated by its own formulas, any number of times. Errors name it.
+/// says what it has; docs/guides/custom-operation.md has one), with any number of parameters. Its operands are promoted
+/// into its domain and broadcast, and have any strides; its result has their dtype, or bool where `value` compares. It
+/// is differentiated by its own formulas, any number of times. Errors name it.
 ///
 /// On CPU devices value and gradient are a loop each over blocks of elements (backend/elementwise/lanes.h), compiled
 /// with the program; bf16 and f16 are computed in f32 and rounded once. On CUDA devices they are a kernel each where

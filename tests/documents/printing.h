@@ -6,7 +6,8 @@
 
 namespace tutti::documents {
 
-/// Makes a block of a document known to printing.cpp by its place. tools/documents/doc_examples.py writes one for each that prints.
+/// Makes a block of a document known to printing.cpp by its place. tools/documents/doc_examples.py writes one for each
+/// that prints.
 class Printing {
  public:
   using Function = int (*)();

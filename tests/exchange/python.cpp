@@ -43,11 +43,11 @@ Outcome run(const std::string& command) {
 
 bool python_has(const std::string& module) {
   static const std::string found = [] {
-    const Outcome outcome = run(
-        quoted(interpreter()) +
-        " -c 'import importlib.util as u\n"
-        "specs = {n: u.find_spec(n) for n in (\"numpy\", \"onnx\", \"safetensors\", \"tensorboard\", \"torch\")}\n"
-        "print(*(n for n in specs if specs[n] and specs[n].origin))'");  // a folder of this name has no origin
+    const Outcome outcome =
+        run(quoted(interpreter()) +
+            " -c 'import importlib.util as u\n"
+            "specs = {n: u.find_spec(n) for n in (\"numpy\", \"onnx\", \"safetensors\", \"tensorboard\", \"torch\")}\n"
+            "print(*(n for n in specs if specs[n] and specs[n].origin))'");  // a folder of this name has no origin
     return outcome.status == 0 ? outcome.output : std::string();
   }();
   std::istringstream words(found);
