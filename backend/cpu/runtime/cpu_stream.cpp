@@ -9,8 +9,8 @@
 namespace tutti {
 namespace {
 
-/// Whether the thread is a stream's worker.
-constinit thread_local bool is_worker = false;
+/// The stream whose worker the thread is; null: it is none.
+constinit thread_local const CpuStream* own_stream = nullptr;
 
 /// What record() returns when nothing is pending: shared, so that inline recording allocates nothing.
 const Event& completed_event() {
@@ -135,7 +135,7 @@ void CpuStream::enqueue(std::unique_ptr<Work> work) {
   // end.
   const auto queue = [&] {
     const std::lock_guard lock(queue_mutex_);
-    if (inline_.load(std::memory_order_relaxed) || (stopping_ && !is_worker)) return false;
+    if (inline_.load(std::memory_order_relaxed) || (stopping_ && own_stream == nullptr)) return false;
     if (!worker_.joinable()) worker_ = start_thread<DeviceError>("stream", [this] { work_loop(); });
     queue_.push_back(std::move(work));
     return true;
@@ -175,7 +175,7 @@ void CpuStream::end() noexcept {
 }
 
 void CpuStream::work_loop() {
-  is_worker = true;
+  own_stream = this;
   while (auto work = next_work()) run_one(std::move(work));
 }
 
@@ -200,6 +200,8 @@ void CpuStream::run_one(std::unique_ptr<Work> work) noexcept {
     error_ = std::move(error);
   }
 }
+
+bool CpuStream::runs_here() const noexcept { return own_stream == this; }
 
 void CpuStream::stop() noexcept {
   {

@@ -58,7 +58,7 @@ class CpuStream final : public Stream {
   /// threads may launch work meanwhile: they wait until what was queued has run, which must not wait for them.
   void stop() noexcept;
   /// True on the stream's worker.
-  bool runs_here() const noexcept { return worker_.get_id() == std::this_thread::get_id(); }
+  bool runs_here() const noexcept;
 
  private:
   struct Work {
