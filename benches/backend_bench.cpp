@@ -175,14 +175,14 @@ BENCHMARK(product_eigen)->Name("matmul/eigen")->Apply(matmul_shapes);
 BENCHMARK(product_transposed)->Name("matmul/256x1024x1024_TN")->Arg(1);
 BENCHMARK(product_transposed)->Name("matmul/256x1024x1024_NT")->Arg(0);
 
-// --- convolutions of [64, c, 8, 8] with [k, c, 3, 3], padded
+// --- convolutions of [images, c, size, size] with [k, c, 3, 3], padded; arguments: images, c, size, k
 
-struct SmallConvolution {
-  explicit SmallConvolution(const benchmark::State& state)
-      : input(numbers({64, state.range(0), 8, 8})),
-        weight(numbers({state.range(1), state.range(0), 3, 3})),
-        output(numbers({64, state.range(1), 8, 8})),
-        flops(2.0 * 64 * 64 * 9 * static_cast<double>(state.range(0) * state.range(1))) {}
+struct PaddedConvolution {
+  explicit PaddedConvolution(const benchmark::State& state)
+      : input(numbers({state.range(0), state.range(1), state.range(2), state.range(2)})),
+        weight(numbers({state.range(3), state.range(1), 3, 3})),
+        output(numbers({state.range(0), state.range(3), state.range(2), state.range(2)})),
+        flops(2.0 * 9 * static_cast<double>(input.size() * state.range(3))) {}
 
   Conv2dGeometry geometry{.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}};
   Array input;
@@ -191,24 +191,28 @@ struct SmallConvolution {
   double flops;
 };
 void convolution(benchmark::State& state) {
-  const SmallConvolution c(state);
+  const PaddedConvolution c(state);
   for (auto _ : state) benchmark::DoNotOptimize(conv2d(c.geometry, c.input, c.weight));
   count_flops(state, c.flops);
 }
 void convolution_input_gradient(benchmark::State& state) {
-  const SmallConvolution c(state);
+  const PaddedConvolution c(state);
   for (auto _ : state) benchmark::DoNotOptimize(conv2d_input_gradient(c.geometry, c.output, c.weight, c.input.shape()));
   count_flops(state, c.flops);
 }
 void convolution_weight_gradient(benchmark::State& state) {
-  const SmallConvolution c(state);
+  const PaddedConvolution c(state);
   for (auto _ : state)
     benchmark::DoNotOptimize(conv2d_weight_gradient(c.geometry, c.output, c.input, c.weight.shape()));
   count_flops(state, c.flops);
 }
-BENCHMARK(convolution)->Args({1, 16})->Args({16, 32})->Args({64, 64});
-BENCHMARK(convolution_input_gradient)->Args({16, 32})->Args({64, 64});
-BENCHMARK(convolution_weight_gradient)->Args({1, 16})->Args({16, 32})->Args({64, 64});
+void convolution_shapes(benchmark::internal::Benchmark* bench) {
+  bench->Args({64, 16, 8, 32})->Args({64, 64, 8, 64})->Args({64, 32, 28, 64});
+  bench->Args({32, 64, 32, 64})->Args({32, 128, 16, 128})->Args({32, 256, 8, 256})->Args({32, 512, 4, 512});
+}
+BENCHMARK(convolution)->Args({64, 1, 8, 16})->Apply(convolution_shapes);
+BENCHMARK(convolution_input_gradient)->Apply(convolution_shapes);
+BENCHMARK(convolution_weight_gradient)->Args({64, 1, 8, 16})->Apply(convolution_shapes);
 
 // Of [8, 128, 28, 28] in so many groups of channels: 128 is depthwise.
 void grouped_convolution(benchmark::State& state) {

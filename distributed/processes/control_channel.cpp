@@ -101,6 +101,7 @@ Hello hello_of(const LaunchPlace& place, const ControlOptions& options, const st
   hello.instructions = instruction_level;
   if (products_of_bf16() == Bf16Products::pairs) hello.instructions += control::kWithPairs;
   if (products_of_bf16() == Bf16Products::tiles) hello.instructions += control::kWithTiles;
+  if (!uses_winograd()) hello.instructions += control::kWithoutWinograd;
   hello.address = address;
   hello.options = options.digest;
   return hello;

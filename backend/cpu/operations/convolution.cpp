@@ -7,12 +7,21 @@
 #include <tutti/backend/cpu/operations/image_columns.h>
 #include <tutti/backend/cpu/operations/image_taps.h>
 #include <tutti/backend/cpu/operations/wide_copies.h>
+#include <tutti/backend/cpu/operations/winograd.h>
 
 #include <algorithm>
 #include <type_traits>
 
 namespace tutti {
 namespace {
+
+/// Whether Winograd's filtering takes fewer instructions.
+template <class S> bool filters(const ConvolutionSizes& of_group) {
+  if constexpr (std::is_same_v<S, double>)
+    return false;
+  else
+    return WinogradConvolution<S>::suits(of_group);
+}
 
 /// What a kernel runs with. Images are taken in batches of a size that depends on theirs alone: small ones together, so
 /// that matrix products are worth their start.
@@ -45,11 +54,12 @@ struct Convolution {
   }
   /// True where matrix products would be too narrow.
   bool is_direct() const { return size.geometry.groups > 1 && group.channels * group.out_channels <= kMostDirect; }
-  /// True if the images' gradient is best made as a convolution: there is one, it has few more positions than this one,
-  /// and as products of a height that is worth packing for.
-  bool convolves_gradient() const {
-    return !is_direct() && size.has_convolved_gradient() && 4 * size.height * size.width <= 5 * size.positions() &&
-           2 * group.channels >= group.out_channels;
+  /// True if the images' gradient is best made as a convolution: there is one, and it is filtered, or it has few more
+  /// positions than this one, and as products of a height that is worth packing for.
+  template <class S> bool convolves_gradient() const {
+    if (is_direct() || !size.has_convolved_gradient()) return false;
+    return filters<S>(size.of_gradient().of_group()) ||
+           (4 * size.height * size.width <= 5 * size.positions() && 2 * group.channels >= group.out_channels);
   }
   std::int64_t weights_of_group() const { return group.out_channels * group.taps(); }
   std::int64_t work_of_group() const { return weights_of_group() * size.positions(); }  // multiplications of an image
@@ -108,9 +118,25 @@ template <class S> void part_images(const Convolution& c, const ComputedIn<S>* j
              positions);
 }
 
+/// Calls `f(filter, offset of the group's images, of its results, of its weights)` for each group, where that takes
+/// fewer instructions than anything else. Whether it does.
+template <class S, class F> bool by_filters(const Convolution& c, const F& f) {
+  if (!filters<S>(c.group)) return false;
+  if constexpr (!std::is_same_v<S, double>) {
+    const WinogradConvolution<S> filter(c.group, c.size, c.device, c.pool, c.threads);
+    for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
+      f(filter, g * c.group.image_size(), g * c.group.output_size(), g * c.weights_of_group());
+  }
+  return true;
+}
+
 /// output = weight [out_channels, taps] x taps' elements, of each group.
 template <class S> void forward(const Convolution& c, const S* input, const S* weight, S* output) {
   using T = ComputedIn<S>;
+  if (by_filters<S>(c, [&](const auto& filter, std::int64_t images, std::int64_t results, std::int64_t w) {
+        filter.forward(input + images, weight + w, output + results);
+      }))
+    return;
   c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
     const Room<S> padded = padded_room<S>(c);
     const Room<T> joined(c, is_short_float<S> ? c.size.output_size() * c.batch : c.joined_elements());
@@ -158,6 +184,10 @@ template <class S> void reverse_weight(const Convolution& c, const S* weight, S*
 /// The gradient of the images where it is a convolution itself.
 template <class S>
 void convolved_gradient(const Convolution& c, const Convolution& back, const S* gradient, const S* weight, S* to) {
+  if (by_filters<S>(back, [&](const auto& filter, std::int64_t from, std::int64_t images, std::int64_t w) {
+        filter.input_gradient(gradient + from, weight + w, to + images);
+      }))
+    return;
   const Room<S> reversed(c, c.size.geometry.groups * c.weights_of_group());
   reverse_weight(c, weight, reversed.data());
   forward<S>(back, gradient, reversed.data(), to);
@@ -197,6 +227,10 @@ template <class S> void input_gradient(const Convolution& c, const S* gradient, 
 /// parts, both in order.
 template <class S> void weight_gradient(const Convolution& c, const S* gradient, const S* input, S* to) {
   using T = ComputedIn<S>;
+  if (by_filters<S>(c, [&](const auto& filter, std::int64_t images, std::int64_t results, std::int64_t w) {
+        filter.weight_gradient(gradient + results, input + images, to + w);
+      }))
+    return;
   constexpr std::int64_t kParts = 8;
   constexpr std::int64_t kMostScratch = std::int64_t{1} << 24U;  // elements
   const std::int64_t weights = c.size.geometry.groups * c.weights_of_group();
@@ -313,7 +347,7 @@ void CpuBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Arr
           [geometry, this](const Array& dy, const Array& w, const Array& dx) {
             const Convolution convolution({geometry, dx.shape(), w.shape(), dy.shape()}, dx.device(), *this);
             visit_any_floating(dx.dtype(), [&]<class S>(std::type_identity<S>) {
-              if (convolution.convolves_gradient()) {
+              if (convolution.convolves_gradient<S>()) {
                 const Convolution back(convolution.size.of_gradient(), dx.device(), *this);
                 convolved_gradient(convolution, back, dy.data<S>(), w.data<S>(), dx.data<S>());
                 return;

@@ -30,15 +30,17 @@ std::string text(const Digest& digest) {
 template <class T> const T& text(const T& value) { return value; }
 
 // What brings processes of two levels to the lower one: the system's loader then takes the library of that level.
-std::string level_remedy(const std::string& level, const std::string& other) {
-  const std::string& lower = std::min(level, other);
+std::string level_remedy(std::string_view level, std::string_view other) {
+  if (level.ends_with(kWithoutWinograd) != other.ends_with(kWithoutWinograd))
+    return "; TUTTI_CPU_WINOGRAD has to be the same in the environment of all processes";
+  const std::string_view lower = std::min(level, other);
   if (!lower.starts_with("x86-64") || !std::max(level, other).starts_with("x86-64")) return {};
   if (lower.starts_with("x86-64-v4"))
     return "; TUTTI_CPU_BF16=0 in the environment of all processes has them compute bf16 in f32";
   return fmt::format(
       "; where libtutti.so is installed for several levels, GLIBC_TUNABLES=glibc.cpu.hwcaps={} in the environment "
       "of all processes lets them compute with {} at most",
-      lower == "x86-64-v3" ? "-AVX512F" : "-AVX2", lower);
+      lower.starts_with("x86-64-v3") ? "-AVX512F" : "-AVX2", lower);
 }
 
 std::string ranks_text(const std::vector<std::size_t>& ranks) {

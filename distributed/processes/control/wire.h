@@ -38,6 +38,7 @@ inline constexpr ByteOrder kOwnByteOrder =
 /// Words behind the level of instructions: products of bf16 are not f32's, so that their bits are others.
 inline constexpr std::string_view kWithPairs = " with bf16 in pairs";
 inline constexpr std::string_view kWithTiles = " with bf16 in tiles";
+inline constexpr std::string_view kWithoutWinograd = " without Winograd's convolutions";
 
 /// A process's words of itself when it comes. The fields down to `host` are the same in every version of the
 /// protocol; those behind it are read of the own version only.

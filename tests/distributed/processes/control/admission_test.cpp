@@ -87,6 +87,17 @@ TEST_CASE("admission: instructions for bf16, which have no level, are switched o
         "with bf16 in tiles; TUTTI_CPU_BF16=0 in the environment of all processes has them compute bf16 in f32");
 }
 
+TEST_CASE("admission: processes have to choose convolutions alike") {
+  const Hello own = hello(0, 3);
+  Hello other = hello(2, 7, "b");
+  other.instructions.append(kWithoutWinograd);
+  CHECK(Admission(own).arrive(2, other) ==
+        "rank 2 on b (pid 7) says instruction level " + own.instructions +
+            " without Winograd's convolutions, rank 0 on a "
+            "(pid 3) says " +
+            own.instructions + "; TUTTI_CPU_WINOGRAD has to be the same in the environment of all processes");
+}
+
 TEST_CASE("admission: two processes of one rank are both named") {
   Admission admission(hello(0, 3));
   CHECK_FALSE(admission.arrive(2, hello(2, 7, "b")).has_value());

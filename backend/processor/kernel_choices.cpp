@@ -48,4 +48,9 @@ Bf16Products products_of_bf16() {
 Bf16Products products_of_bf16() { return Bf16Products::widened; }
 #endif
 
+bool uses_winograd() {
+  static const bool used = environment_number("TUTTI_CPU_WINOGRAD", 1, 0, 1) == 1;
+  return used;
+}
+
 }  // namespace tutti
