@@ -84,14 +84,19 @@ template <class T> struct LargestLanes {
   }
 };
 
-/// Elements 0, 2, 4, ... of two vectors in memory, and 1, 3, 5, ...
+/// Elements 0, 2, 4, ... of two vectors in memory, and 1, 3, 5, ...; zeros from number `count` on, which are not read.
 template <class T> struct EveryOther {
   Native<T> even;
   Native<T> odd;
 
-  TUTTI_ALWAYS_INLINE explicit EveryOther(const T* from) {
-    take(native_load(from), native_load(from + kNativeLanes<T>),
-         std::make_index_sequence<static_cast<std::size_t>(kNativeLanes<T>)>{});
+  TUTTI_ALWAYS_INLINE EveryOther(const T* from, std::int64_t count) {
+    constexpr std::int64_t kLanes = kNativeLanes<T>;
+    constexpr auto kEach = std::make_index_sequence<static_cast<std::size_t>(kLanes)>{};
+    if (count >= 2 * kLanes)
+      take(native_load(from), native_load(from + kLanes), kEach);
+    else
+      take(native_load_first<T>(from, count),
+           count > kLanes ? native_load_first<T>(from + kLanes, count - kLanes) : Native<T>{}, kEach);
   }
 
  private:
@@ -106,24 +111,23 @@ template <class T> struct EveryOther {
 template <class T> void halve_rows(const T* top, const T* bottom, std::int64_t first, std::int64_t count, T* maxima,
                                    std::int64_t* places) {
   constexpr std::int64_t kLanes = kNativeLanes<T>;
-  std::int64_t x = 0;
-  for (; x + kLanes <= count; x += kLanes) {
-    const EveryOther<T> above(top + 2 * x);
-    const EveryOther<T> below(bottom + 2 * x);
+  for (std::int64_t x = 0; x < count; x += kLanes) {
+    const std::int64_t lanes = std::min(kLanes, count - x);
+    const EveryOther<T> above(top + 2 * x, 2 * lanes);
+    const EveryOther<T> below(bottom + 2 * x, 2 * lanes);
     LargestLanes<T> largest{above.even};
     largest.offer(above.odd, 1);
     largest.offer(below.even, bottom - top);
     largest.offer(below.odd, bottom - top + 1);
-    native_store<T>(largest.value, maxima + x);
-    for (std::int64_t i = 0; i < kLanes; ++i) places[x + i] = first + 2 * (x + i) + largest.place[i];
-  }
-  for (; x < count; ++x) {
-    Largest<T> largest{top[2 * x], 0};
-    largest.offer(top[2 * x + 1], 1);
-    largest.offer(bottom[2 * x], bottom - top);
-    largest.offer(bottom[2 * x + 1], bottom - top + 1);
-    maxima[x] = largest.value;
-    places[x] = first + 2 * x + largest.place;
+    std::int64_t place[kLanes];
+    for (std::int64_t i = 0; i < kLanes; ++i) place[i] = first + 2 * (x + i) + largest.place[i];
+    if (lanes == kLanes) {
+      native_store<T>(largest.value, maxima + x);
+      std::copy_n(place, kLanes, places + x);
+    } else {
+      native_store_first<T>(largest.value, maxima + x, lanes);
+      std::copy_n(place, lanes, places + x);
+    }
   }
 }
 
