@@ -26,7 +26,13 @@ constexpr std::int64_t kFewestTiles = 64;
 constexpr std::int64_t kGradientTiles = 256;
 constexpr std::int64_t kWeightRows = 192;
 
-constexpr std::int64_t kChannelsOfTask = 16;
+constexpr std::int64_t kChannelsOfTask = 4;
+
+/// Steps of a sum in f32 before it is added to the others: the points' values are larger than results, and so is what
+/// is rounded.
+constexpr std::int64_t kChain = 64;
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 26U;  // of what is kept for all points
 
 /// What lies in memory for a point: rows, and a few elements more, so that the same element of all points
 /// does not lie in the same set of a cache.
@@ -70,10 +76,12 @@ template <class S> bool WinogradConvolution<S>::suits(const ConvolutionSizes& si
     return false;
   if (std::is_same_v<S, BFloat16> && products_of_bf16() != Bf16Products::widened) return false;
   // In multiplications; those that transforms are worth were measured.
-  constexpr std::int64_t kOfChannel = 1000, kOfWeight = 250;
+  constexpr std::int64_t kOfChannel = 1000, kOfWeight = 1300;
   const std::int64_t pairs = size.channels * size.out_channels;
   const std::int64_t tiles =
       whole_vectors(size.images * divide_up(size.out_height, kResults) * divide_up(size.out_width, kResults));
+  const std::int64_t of_row = whole_vectors(divide_up(size.out_width, kResults)) * (size.channels + size.out_channels);
+  if (std::max(of_row, pairs) > kMostElements / kPlanes) return false;
   return tiles * (kPlanes * pairs + kOfChannel * (size.channels + size.out_channels)) + kOfWeight * pairs <
          size.images * size.positions() * kAllTaps * pairs;
 }
@@ -256,8 +264,10 @@ void WinogradConvolution<S>::convolve(const S* images, const S* weight, bool is_
       threads_.parallel_for(kPlanes, 1, [&](std::int64_t p, std::int64_t) {
         const float* const of_weight = weights.data() + p * plane_elements(size_.channels, length);
         const float* const of_images = seen.data() + p * plane_elements(size_.channels, block.lanes);
-        gemm<float>(count, block.lanes, size_.channels, {of_weight, length, true}, {of_images, block.lanes},
-                    products.data() + p * plane_elements(count, block.lanes), block.lanes);
+        float* const to = products.data() + p * plane_elements(count, block.lanes);
+        for (std::int64_t c = 0; c < size_.channels; c += kChain)
+          gemm<float>(count, block.lanes, std::min(kChain, size_.channels - c), {of_weight + c * length, length, true},
+                      {of_images + c * block.lanes, block.lanes}, to, block.lanes, c > 0);
       });
       interpolate(block, products.data(), count, results + k * size_.positions());
     });
@@ -283,8 +293,10 @@ template <class S> void WinogradConvolution<S>::weight_gradient(const S* gradien
         const float* const of_images = seen.data() + p * plane_elements(size_.channels, block.lanes);
         const float* const of_gradient =
             spread.data() + p * plane_elements(size_.out_channels, block.lanes) + k * block.lanes;
-        gemm<float>(count, size_.channels, block.lanes, {of_gradient, block.lanes}, {of_images, block.lanes, true},
-                    weights.data() + p * plane_elements(count, length), length, block.first_row > 0);
+        float* const to = weights.data() + p * plane_elements(count, length);
+        for (std::int64_t lane = 0; lane < block.lanes; lane += kChain)
+          gemm<float>(count, size_.channels, std::min(kChain, block.lanes - lane), {of_gradient + lane, block.lanes},
+                      {of_images + lane, block.lanes, true}, to, length, block.first_row > 0 || lane > 0);
       });
     });
     gather_weight(weights.data(), count, weight + k * size_.channels * kAllTaps);

@@ -16,8 +16,8 @@ struct Block;
 /// Convolutions with kernels of 3 x 3 taps by Winograd's minimal filtering: each tile of 4 x 4 results takes 36
 /// products for each pair of channels, in place of 144. Images and weights are evaluated at 36 points, multiplied there
 /// as 36 matrix products, and results are interpolated. The points of each axis are 0, +-sqrt(1/2), +-sqrt(2) and
-/// infinity; sums of f32 have about twice the rounding error of those taken tap by tap. What one element of an image is
-/// touches all results of the tiles that see it: an infinite one makes them NaN.
+/// infinity. The rounding error is three to four times that of sums tap by tap, and relative to the largest element
+/// that a tile sees: what is not finite, or above about 1e36, makes NaN of all results of the tiles that see it.
 ///
 /// An object is one convolution's of one group of channels. Results do not depend on the number of threads.
 template <class S> class WinogradConvolution {

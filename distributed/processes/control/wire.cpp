@@ -76,7 +76,7 @@ void write(Writer& writer, const Hello& hello) {
   writer.number(hello.world_size);
   writer.text(hello.job);
   writer.text(hello.library, 32);
-  writer.text(hello.instructions, 64);
+  writer.text(hello.instructions, 128);
   writer.text(hello.address, 128);
   writer.raw(hello.options);
 }
@@ -94,7 +94,7 @@ void read(Reader& reader, Hello& hello) {
   hello.world_size = reader.number<std::uint32_t>();
   hello.job = reader.text();
   hello.library = reader.text(32);
-  hello.instructions = reader.text(64);
+  hello.instructions = reader.text(128);
   hello.address = reader.text(128);
   std::ranges::copy(reader.raw(hello.options.size()), hello.options.begin());
 }

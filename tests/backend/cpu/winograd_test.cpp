@@ -31,13 +31,14 @@ struct Filtered {
 // Tiles that end with the image and beyond; channels that fill vectors and do not; several blocks; one block, and
 // weights in parts; groups; paddings whose gradients have others.
 const std::vector<Filtered>& cases() {
-  static const std::vector<Filtered> all{{{4, 32, 8, 8}, {32, 32, 3, 3}, {.padding = {1, 1}}},
-                                         {{2, 33, 14, 15}, {50, 33, 3, 3}, {.padding = {1, 1}}},
+  static const std::vector<Filtered> all{{{16, 32, 8, 8}, {32, 32, 3, 3}, {.padding = {1, 1}}},
+                                         {{6, 33, 14, 15}, {50, 33, 3, 3}, {.padding = {1, 1}}},
                                          {{3, 48, 31, 17}, {32, 48, 3, 3}, {.padding = {0, 0}}},
-                                         {{2, 40, 12, 18}, {37, 40, 3, 3}, {.padding = {2, 1}}},
-                                         {{2, 32, 15, 16}, {64, 32, 3, 3}, {.padding = {1, 2}}},
+                                         {{6, 40, 12, 18}, {37, 40, 3, 3}, {.padding = {2, 1}}},
+                                         {{6, 32, 15, 16}, {64, 32, 3, 3}, {.padding = {1, 2}}},
                                          {{2, 36, 40, 70}, {33, 36, 3, 3}, {.padding = {1, 0}}},
-                                         {{16, 64, 4, 4}, {400, 64, 3, 3}, {.padding = {1, 1}}},
+                                         {{32, 64, 4, 4}, {400, 64, 3, 3}, {.padding = {1, 1}}},
+                                         {{32, 400, 4, 4}, {64, 400, 3, 3}, {.padding = {1, 1}}},
                                          {{5, 32, 13, 64}, {96, 32, 3, 3}, {.padding = {1, 1}}},
                                          {{2, 96, 16, 20}, {128, 48, 3, 3}, {.padding = {1, 1}, .groups = 2}},
                                          {{33, 64, 6, 4}, {64, 64, 3, 3}, {.padding = {2, 2}}}};
@@ -110,11 +111,12 @@ TEST_CASE("Winograd's convolutions do not depend on the number of threads") {
       return values;
     };
     const std::vector<float> expected = all();
+    const int before = cpu_threads(cpu());
     for (const int threads : {2, 3}) {
       set_cpu_threads(cpu(), threads);
       CHECK(std::memcmp(all().data(), expected.data(), expected.size() * sizeof(float)) == 0);
     }
-    set_cpu_threads(cpu(), 1);
+    set_cpu_threads(cpu(), before);
   }
 }
 
@@ -139,6 +141,9 @@ TEST_CASE("Winograd's convolutions are left where they take longer, and to f32 a
     return WinogradConvolution<float>::suits(Filtered{input, weight, geometry}.of_group());
   };
   CHECK_FALSE(suits({64, 1, 28, 28}, {32, 1, 3, 3}, {.padding = {1, 1}}));
+  CHECK_FALSE(suits({1, 256, 14, 14}, {256, 256, 3, 3}, {.padding = {1, 1}}));
+  CHECK_FALSE(suits({0, 64, 14, 14}, {64, 64, 3, 3}, {.padding = {1, 1}}));
+  CHECK_FALSE(suits({1, 64, 8, 1000000}, {64, 64, 3, 3}, {.padding = {1, 1}}));
   CHECK_FALSE(suits({1, 512, 4, 4}, {512, 512, 3, 3}, {.padding = {1, 1}}));
   CHECK_FALSE(suits({8, 64, 28, 28}, {64, 64, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}));
   CHECK_FALSE(suits({8, 64, 28, 28}, {64, 64, 3, 3}, {.padding = {1, 1}, .dilation = {2, 2}}));
