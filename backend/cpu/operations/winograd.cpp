@@ -24,7 +24,7 @@ constexpr std::int64_t kAllTaps = kTaps * kTaps;
 constexpr std::int64_t kForwardElements = std::int64_t{1} << 18U;
 constexpr std::int64_t kFewestTiles = 64;
 constexpr std::int64_t kGradientTiles = 256;
-constexpr std::int64_t kWeightRows = 192;
+constexpr std::int64_t kWeightRows = 96;
 
 constexpr std::int64_t kChannelsOfTask = 4;
 
