@@ -188,8 +188,7 @@ class Ranks(Scratch):
             program = f"Program({[*PYTHON, '-c', script, str(folder)]}, [], ranks=2)"
             running[number] = subprocess.Popen(
                 [sys.executable, "-c", "import signal; from programs import *; "
-                 "signal.signal(signal.SIGINT, signal.default_int_handler); "  # which is ignored in the background,
-                 "signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # and by nohup
+                 "[signal.signal(number, signal.SIG_DFL) for number in SIGNALS]; "  # some are ignored in the background
                  f"exit_on_signals(); output_of({program})"], cwd=HERE, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
             self.addCleanup(running[number].kill)
         for number, process in running.items():
