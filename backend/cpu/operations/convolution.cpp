@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-/// Whether Winograd's filtering takes fewer instructions.
+/// Whether Winograd's filtering is estimated to be faster, and may be used.
 template <class S> bool filters(const ConvolutionSizes& of_group) {
   if constexpr (std::is_same_v<S, double>)
     return false;
@@ -118,8 +118,8 @@ template <class S> void part_images(const Convolution& c, const ComputedIn<S>* j
              positions);
 }
 
-/// Calls `f(filter, offset of the group's images, of its results, of its weights)` for each group, where that takes
-/// fewer instructions than anything else. Whether it does.
+/// Calls `f(filter, offset of the group's images, of its results, of its weights)` for each group where
+/// `filters`. Returns whether it did.
 template <class S, class F> bool by_filters(const Convolution& c, const F& f) {
   if (!filters<S>(c.group)) return false;
   if constexpr (!std::is_same_v<S, double>) {

@@ -14,16 +14,16 @@ struct Block;
 }
 
 /// Convolutions with kernels of 3 x 3 taps by Winograd's minimal filtering: each tile of 4 x 4 results takes 36
-/// products for each pair of channels, in place of 144. Images and weights are evaluated at 36 points, multiplied there
-/// as 36 matrix products, and results are interpolated. The points of each axis are 0, +-sqrt(1/2), +-sqrt(2) and
-/// infinity. The rounding error is three to four times that of sums tap by tap, and relative to the largest element
-/// that a tile sees: what is not finite, or above about 1e36, makes NaN of all results of the tiles that see it.
+/// products for each pair of channels, in place of 144. Images and weights are evaluated at 36 points and multiplied
+/// there, which makes 36 matrix products, and results are interpolated. Points of an axis: 0, +-sqrt(1/2), +-sqrt(2),
+/// infinity. Rounding errors are three to four times those of sums tap by tap, relative to the largest element of a
+/// tile. Elements that are not finite, or above about 1e36, make NaN of all results of the tiles that see them.
 ///
 /// An object is one convolution's of one group of channels. Results do not depend on the number of threads.
 template <class S> class WinogradConvolution {
  public:
-  /// Whether it takes fewer instructions than products of all taps. Not for f64, whose users want its precision, nor
-  /// where TUTTI_CPU_WINOGRAD=0 in the environment says so.
+  /// Whether it is estimated to be faster than products of all taps, from sizes alone, and may be used: not with
+  /// TUTTI_CPU_WINOGRAD=0 in the environment, nor for bf16 where the processor multiplies that itself.
   static bool suits(const ConvolutionSizes& of_group);
 
   /// `of_all`: the same convolution with all groups, in whose images the group's channels lie.
