@@ -217,6 +217,7 @@ class DistributedSyncServer {
   void refuse_joins(const std::string& text);
   void dump_events(const std::string& error) noexcept;
   void call_back(const std::function<void(const std::string&)>&, const std::string& text) const;
+  std::string incomplete_text(const std::string& text, const std::string& waiting = "") const;
   std::string with_places(std::string text) const;
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   bool has_left(MemberIndex member) const { return ledger_ && ledger_->has_left(member); }

@@ -218,7 +218,7 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
     return fail_group({.kind = Fault::Kind::process_failed, .value = end->rank}, nullptr,
                       end->closed
                           ? fmt::format("[sync] rank {} has closed its group, and {} waits for it", end->rank, waiting)
-                          : end->text);
+                          : incomplete_text(end->text, waiting));
   if (!ledger_ || ledger_->all_left()) return;
   const std::int64_t generation = ledger_->current_generation();
   const ProcessLink::End* const end = others_->ended_before(generation);
@@ -230,9 +230,17 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
   fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = end->rank}, nullptr,
              end->closed ? fmt::format("[sync] rank {} has closed its group after generation {}, this process is in {}",
                                        end->rank, end->completed, generation)
-             : end->text.find("generation ") == std::string::npos
-                 ? fmt::format("{}; generation {} is not completed", end->text, generation)
-                 : end->text);
+                         : incomplete_text(end->text));
+}
+
+// What is told of another process, and then what that leaves incomplete here: `waiting`, if there is such, and the
+// generation, once there has been one before. A text that names a generation says enough.
+std::string DistributedSyncServer::incomplete_text(const std::string& text, const std::string& waiting) const {
+  if (text.find("generation ") != std::string::npos) return text;
+  const std::int64_t due = ledger_ && !ledger_->all_left() ? ledger_->current_generation() : 0;
+  if (waiting.empty()) return fmt::format("{}; generation {} is not completed", text, due);
+  if (due <= 1) return fmt::format("{}; {} is not completed", text, waiting);
+  return fmt::format("{}; {} and generation {} are not completed", text, waiting, due);
 }
 
 std::string DistributedSyncServer::with_places(std::string text) const {

@@ -302,6 +302,34 @@ TEST_CASE("several_processes, collectives: who waits for a process that has died
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(20));  // not the engine's patience, 30 s
 }
 
+TEST_CASE("several_processes, collectives: who waits for one that a dead process has not posted is told of all") {
+  for (const bool steps : {false, true}) {
+    CAPTURE(steps);
+    ProcessThreads group({1, 1});
+    ProcessLink& link = *group.links[1];
+    std::atomic<bool> posted{false};
+    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+      std::vector<Model> replicas;
+      if (steps) {
+        replicas = sync.replicate(Model(Generator(3)));
+        Sgd optimizer(replicas[0].parameters(), 0.05);
+        train_step(sync, replicas[0], optimizer, rank, 0);
+      }
+      sync.barrier(device(rank));
+      if (rank == 1) {
+        while (!posted) std::this_thread::yield();
+        return link.end({1, "[sync] rank 1 has died", 0, false});
+      }
+      PendingTensor pending = sync.all_reduce(device(0), drawn(0, 1, {3}));
+      posted = true;
+      pending.resolve();
+    });
+    CAPTURE(errors[0]);
+    CHECK(errors[0].find(steps ? "rank 1 has died; collective 2 (all_reduce sum [3] f32) and generation 2 are not"
+                               : "rank 1 has died; collective 2 (all_reduce sum [3] f32) is not") != std::string::npos);
+  }
+}
+
 // The others reduce with it, though nobody here waits for the result.
 TEST_CASE("several_processes, collectives: one that a process drops before it closes its group is done all the same") {
   for (const bool steps : {false, true}) {
