@@ -85,10 +85,11 @@ TUTTI_KERNEL(normalize_rows_gradient, (const RowNorm&, norm), (In, input), (In, 
 TUTTI_KERNEL(normalize_rows_sums, (In, input), (In, mean), (In, scale), (In, gradient), (Out, weight_sums),
              (Out, bias_sums))
 /// input [n, channels, size] -> output (input - mean) weight / sqrt(variance + epsilon) + bias, and the mean and the
-/// biased variance of each channel. All numbers of channels [channels], weight and bias or undefined.
+/// biased variance of each channel. Numbers of channels are [channels], in the dtype that the input's is computed in;
+/// weight and bias may be undefined.
 TUTTI_FUSED_KERNEL(normalize_channels, (double, epsilon), (In, input), (In, weight), (In, bias), (Out, output),
                    (Out, mean), (Out, variance))
-/// Gradients of normalize_channels, from dL/d(output), each or undefined: not wanted.
+/// Gradients of normalize_channels, from dL/d(output), each or undefined: not wanted; dtypes as there.
 TUTTI_FUSED_KERNEL(normalize_channels_gradient, (double, epsilon), (In, input), (In, weight), (In, mean),
                    (In, variance), (In, gradient), (Out, input_gradient), (Out, weight_gradient), (Out, bias_gradient))
 /// The index has any strides: where it is repeated (stride 0) along the axes behind `axis`, it selects rows.

@@ -69,7 +69,6 @@ constexpr std::string_view kWide[] = {
     "layer_norm",
     "rms_norm",
     "group_norm",
-    "batch_norm",
     "cross_entropy",
     "nll_loss",
     "mse_loss",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/operations.h>
-#include <tutti/backend/operations/widening.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
@@ -26,9 +25,9 @@ Array by_channel(std::string_view operand, const Array& input, const Array& numb
   return numbers.contiguous();
 }
 
-/// As kernels take it: [n, channels, size], widened and contiguous.
+/// As kernels take it: [n, channels, size], contiguous.
 Array planes(const Array& x) {
-  return widened(x).contiguous().reshape({x.length(0), x.length(1), x.size() / (x.length(0) * x.length(1))});
+  return x.contiguous().reshape({x.length(0), x.length(1), x.size() / (x.length(0) * x.length(1))});
 }
 
 }  // namespace
@@ -47,13 +46,13 @@ NormalizedChannels normalize_channels(double epsilon, const Array& input, const 
   check_channels(input);
   const Array x = planes(input);
   const Shape channels{input.length(1)};
-  const Array output = Array::empty(x.shape(), x.dtype(), x.device());
-  NormalizedChannels result{
-      {}, Array::empty(channels, x.dtype(), x.device()), Array::empty(channels, x.dtype(), x.device())};
+  const DType wide = computed_in(x.dtype());
+  NormalizedChannels result{Array::empty(x.shape(), x.dtype(), x.device()), Array::empty(channels, wide, x.device()),
+                            Array::empty(channels, wide, x.device())};
   backend_for(x.device())
       .normalize_channels(epsilon, x, by_channel("the weight", input, weight), by_channel("the bias", input, bias),
-                          output, result.mean, result.variance);
-  result.output = output.reshape(input.shape()).cast(input.dtype());
+                          result.output, result.mean, result.variance);
+  result.output = result.output.reshape(input.shape());
   return result;
 }
 
@@ -64,18 +63,17 @@ ChannelGradients normalize_channels_gradient(double epsilon, const Array& input,
   checks::require_alike(kChannelsName, input, gradient);
   checks::require_shape(kChannelsName, "the gradient", gradient, input.shape());
   const Array x = planes(input);
-  const auto result = [&](bool is_wanted, const Array& place, const Shape& shape) {
-    return is_wanted ? checks::output(kChannelsName, place, shape, x.dtype(), x.device()) : Array();
-  };
   const Shape channels{input.length(1)};
-  const Array dx = result(wanted.input, {}, x.shape());
-  ChannelGradients found{
-      {}, result(wanted.weight, wanted.weight_place, channels), result(wanted.bias, wanted.bias_place, channels)};
+  const auto of_channels = [&](bool is_wanted, const Array& place) {
+    return is_wanted ? checks::output(kChannelsName, place, channels, computed_in(x.dtype()), x.device()) : Array();
+  };
+  ChannelGradients found{wanted.input ? Array::empty(x.shape(), x.dtype(), x.device()) : Array(),
+                         of_channels(wanted.weight, wanted.weight_place), of_channels(wanted.bias, wanted.bias_place)};
   backend_for(x.device())
       .normalize_channels_gradient(epsilon, x, by_channel("the weight", input, weight),
                                    by_channel("the mean", input, mean), by_channel("the variance", input, variance),
-                                   planes(gradient), dx, found.weight, found.bias);
-  if (dx.defined()) found.input = dx.reshape(input.shape()).cast(input.dtype());
+                                   planes(gradient), found.input, found.weight, found.bias);
+  if (found.input.defined()) found.input = found.input.reshape(input.shape());
   return found;
 }
 

@@ -72,23 +72,25 @@ template <class S> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Mat
 }
 
 template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<S> a,
-                                      FunctionRef<void(const StripPart&, ComputedIn<S>*)> pack, ComputedIn<S>* c,
-                                      std::int64_t c_leading, bool accumulate) {
+                                      const PartWriter<S>& write, ComputedIn<S>* c, std::int64_t c_leading,
+                                      bool accumulate) {
   if (is_trivial(m, n, k, c, c_leading, accumulate)) return;
   if (m <= kFewRows)  // as gemm
-    return gemm_blocks::multiply_parts<product_tile::MultiplyAdds<ComputedIn<S>>>(m, n, k, a, pack, c, c_leading,
-                                                                                  accumulate);
+    return gemm_blocks::multiply_parts<product_tile::MultiplyAdds<ComputedIn<S>>>(m, n, k, a, write.elements, c,
+                                                                                  c_leading, accumulate);
   visit_arithmetic<S>([&]<class Arithmetic>(std::type_identity<Arithmetic>) {
-    gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, pack, c, c_leading, accumulate);
+    if constexpr (Arithmetic::kSteps == 2)
+      gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.pairs, c, c_leading, accumulate);
+    else
+      gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.elements, c, c_leading, accumulate);
   });
 }
 
-#define TUTTI_PRODUCTS(S)                                                                                        \
-  template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<S>, MatrixView<S>, ComputedIn<S>*,     \
-                     std::int64_t, bool);                                                                        \
-  template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<S>,                           \
-                              FunctionRef<void(const StripPart&, ComputedIn<S>*)>, ComputedIn<S>*, std::int64_t, \
-                              bool);
+#define TUTTI_PRODUCTS(S)                                                                                    \
+  template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<S>, MatrixView<S>, ComputedIn<S>*, \
+                     std::int64_t, bool);                                                                    \
+  template void gemm_by_parts(std::int64_t, std::int64_t, std::int64_t, MatrixView<S>, const PartWriter<S>&, \
+                              ComputedIn<S>*, std::int64_t, bool);
 TUTTI_PRODUCTS(float)
 TUTTI_PRODUCTS(double)
 TUTTI_PRODUCTS(BFloat16)

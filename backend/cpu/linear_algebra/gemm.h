@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 namespace tutti {
 
@@ -39,19 +40,41 @@ template <class S> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Mat
 
 /// A part of the right operand of a product, [k, n], as the product reads it.
 struct StripPart {
-  std::int64_t step;  ///< the first
+  static constexpr std::int64_t kMostSteps = 256;
+
+  std::int64_t step;  ///< the first; even
   std::int64_t steps;
   std::int64_t column;  ///< the first
   std::int64_t columns;
   std::int64_t width;  ///< the columns, rounded up to whole vectors
 };
 
-/// `gemm` for a b that lies nowhere as a matrix: `pack(part, to)` writes element (part.step + i, part.column + j), a
-/// value of S, to to[i * part.width + j]; what the rest of each row holds changes nothing, and up to a
-/// vector behind the last row may be written, too. It is called for one part after the other.
+/// Functions that write parts of a right operand, for gemm_by_parts; what the rest of each row holds changes nothing,
+/// and up to a vector behind the last row may be written, too.
+template <class S> struct PartWriter {
+  /// `write(part, to)`, called with the element types that the product wants.
+  template <class F>
+    requires(!std::is_same_v<F, PartWriter>)
+  PartWriter(const F& write) : elements(write) {}
+
+  /// Element (part.step + i, part.column + j), a value of S, at to[i * part.width + j].
+  FunctionRef<void(const StripPart& part, ComputedIn<S>* to)> elements;
+};
+template <> struct PartWriter<BFloat16> {
+  template <class F>
+    requires(!std::is_same_v<F, PartWriter>)
+  PartWriter(const F& write) : elements(write), pairs(write) {}
+
+  FunctionRef<void(const StripPart& part, float* to)> elements;
+  /// Elements (part.step + 2 i, part.column + j) and (part.step + 2 i + 1, part.column + j) in the lower and the upper
+  /// half of to[i * part.width + j], zeros for a step that there is not.
+  FunctionRef<void(const StripPart& part, std::int32_t* to)> pairs;
+};
+
+/// `gemm` for a b that lies nowhere as a matrix: `write` is called for one part after the other.
 template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<S> a,
-                                      FunctionRef<void(const StripPart&, ComputedIn<S>*)> pack, ComputedIn<S>* c,
-                                      std::int64_t c_leading, bool accumulate = false);
+                                      const PartWriter<S>& write, ComputedIn<S>* c, std::int64_t c_leading,
+                                      bool accumulate = false);
 
 /// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
 /// the bits that `gemm` gives it where the elements beside it do not count, and where the steps of a that are left out

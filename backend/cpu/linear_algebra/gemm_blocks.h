@@ -22,7 +22,7 @@ using product_tile::kMostVectors;
 
 // Limits of what is packed at once: steps of the sums, which decide how these are rounded; rows of a, for the second
 // cache; and columns of b, for the third.
-inline constexpr std::int64_t kMostDepth = 256;
+inline constexpr std::int64_t kMostDepth = StripPart::kMostSteps;
 inline constexpr std::int64_t kMostBlockRows = 96;
 inline constexpr std::int64_t kMostBlockColumns = 1536;
 
@@ -283,26 +283,17 @@ void multiply_matrix(std::int64_t m, std::int64_t n, std::int64_t k, const Matri
 /// `gemm_by_parts` in any arithmetic.
 template <class Arithmetic, class S>
 void multiply_parts(std::int64_t m, std::int64_t n, std::int64_t k, const MatrixView<S>& a,
-                    FunctionRef<void(const StripPart&, typename Arithmetic::Sum*)> pack, typename Arithmetic::Sum* c,
-                    std::int64_t c_leading, bool accumulate) {
-  using T = typename Arithmetic::Sum;
+                    FunctionRef<void(const StripPart&, typename Arithmetic::Packed*)> write,
+                    typename Arithmetic::Sum* c, std::int64_t c_leading, bool accumulate) {
   using Packed = typename Arithmetic::Packed;
   constexpr std::int64_t kLanes = StripCuts<Arithmetic>::kLanes;
-  const auto pack_all = [&](const StripCuts<Arithmetic>& cuts, std::int64_t block, std::int64_t part, Packed* to) {
+  const auto write_all = [&](const StripCuts<Arithmetic>& cuts, std::int64_t block, std::int64_t part, Packed* to) {
     cuts.for_each_strip(block, [&](const Strip& strip) {
-      const StripPart wanted{cuts.first_step(part), cuts.steps(part), strip.column, strip.columns,
-                             strip.vectors * kLanes};
-      Packed* const strip_to = to + strip.place * cuts.packed_steps(part) * kLanes;
-      if constexpr (std::is_same_v<T, Packed>) {
-        pack(wanted, strip_to);
-      } else {
-        alignas(64) T written[kMostDepth * kMostVectors * kLanes + kLanes];
-        pack(wanted, written);
-        packing::join_steps<Arithmetic>(written, wanted.steps, wanted.width, strip_to);
-      }
+      write({cuts.first_step(part), cuts.steps(part), strip.column, strip.columns, strip.vectors * kLanes},
+            to + strip.place * cuts.packed_steps(part) * kLanes);
     });
   };
-  multiply<Arithmetic>(m, n, k, a, pack_all, c, c_leading, accumulate);
+  multiply<Arithmetic>(m, n, k, a, write_all, c, c_leading, accumulate);
 }
 
 }  // namespace tutti::gemm_blocks

@@ -159,19 +159,6 @@ TUTTI_ALWAYS_INLINE void pack_straight(const S* from, std::int64_t leading, std:
     to[whole * width + i] = i < count ? Pack::first(from + whole * kSteps * leading + i) : Packed(0);
 }
 
-/// Packs `depth` rows of widened elements of 16 bits, of `width`, whole vectors, for an arithmetic of pairs.
-template <class Arithmetic> TUTTI_ALWAYS_INLINE void join_steps(const float* rows, std::int64_t depth,
-                                                                std::int64_t width, typename Arithmetic::Packed* to) {
-  static_assert(Arithmetic::kSteps == 2);
-  constexpr std::int32_t kLower = 0xFFFF;
-  for (std::int64_t k = 0; k < depth; k += 2, rows += 2 * width, to += width)
-    for (std::int64_t i = 0; i < width; i += kNativeLanes<float>) {
-      const auto lower = (Native<std::int32_t>)native_load(rows + i);
-      const auto upper = k + 1 < depth ? (Native<std::int32_t>)native_load(rows + width + i) : Native<std::int32_t>{};
-      native_store<std::int32_t>(((lower >> 16) & kLower) | (upper & ~kLower), to + i);
-    }
-}
-
 /// One of the above, for lines that are rows in memory (`turned`) or columns; `width` of them, or the first `count`.
 template <class S, class Arithmetic, std::int64_t width> void pack(const S* from, std::int64_t leading, bool turned,
                                                                    std::int64_t depth, std::int64_t count,

@@ -161,8 +161,8 @@ template <class S> void forward(const Convolution& c, const S* input, const S* w
         const BatchTaps<S> taps(c, images, count, padded.data());
         for (std::int64_t g = 0; g < groups; ++g) {
           const ImageTaps<S> seen = taps.of_group(g);
-          const auto pack = [&](const StripPart& part, T* strip) { seen.pack(part, strip); };
-          gemm_by_parts<S>(c.group.out_channels, length, c.group.taps(), matrix(g), pack, to(g), length);
+          const auto write = [&](const StripPart& part, auto* strip) { seen.pack(part, strip); };
+          gemm_by_parts<S>(c.group.out_channels, length, c.group.taps(), matrix(g), write, to(g), length);
         }
       }
       if (count > 1 || is_short_float<S>) part_images(c, computed, count, results);
@@ -253,9 +253,9 @@ template <class S> void weight_gradient(const Convolution& c, const S* gradient,
         const BatchTaps<S> taps(c, input + i * c.batch * c.size.image_size(), count, padded.data());
         for (std::int64_t g = 0; g < c.size.geometry.groups; ++g) {
           const ImageTaps<S> seen = taps.of_group(g);
-          const auto pack = [&](const StripPart& strip, T* packed) { seen.pack_turned(strip, packed); };
+          const auto write = [&](const StripPart& strip, auto* packed) { seen.pack_turned(strip, packed); };
           gemm_by_parts<S>(c.group.out_channels, c.group.taps(), length,
-                           {upstream + g * c.group.out_channels * length, length}, pack,
+                           {upstream + g * c.group.out_channels * length, length}, write,
                            sum_of(part) + g * c.weights_of_group(), c.group.taps(), i > part * per_part);
         }
       }

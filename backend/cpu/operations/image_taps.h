@@ -6,6 +6,7 @@
 #include <tutti/backend/cpu/packs/wide_lanes.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace tutti {
 
@@ -21,15 +22,18 @@ template <class S> class ImageTaps {
       : size_(size), padded_(padded), image_step_(image_step) {}
 
   /// Packs a part, for gemm_by_parts: of this matrix, or of the one with rows and columns exchanged.
-  void pack(const StripPart& part, ComputedIn<S>* to) const;
+  template <class Packed> void pack(const StripPart& part, Packed* to) const;
   void pack_turned(const StripPart& part, ComputedIn<S>* to) const;
+  void pack_turned(const StripPart& part, std::int32_t* to) const
+    requires std::is_same_v<S, BFloat16>;
 
  private:
-  void pack_apart(const StripPart& part, ComputedIn<S>* to) const;  // `pack` with a horizontal stride
   /// Calls `f(place of the first in memory, count)` for positions of one row of an image that follow each other.
   template <class F> void for_each_run(std::int64_t position, std::int64_t count, const F& f) const;
   /// Calls `f(where it sees position 0)` for `count` taps from number `first` on.
   template <class F> void for_each_tap(std::int64_t first, std::int64_t count, const F& f) const;
+  /// The same for what makes a packed row: one tap's, or two, the second null where there is none.
+  template <class Packed, class F> void for_each_row(const StripPart& part, const F& f) const;
 
   const ConvolutionSizes& size_;
   const S* padded_;
@@ -40,5 +44,10 @@ extern template class ImageTaps<float>;
 extern template class ImageTaps<double>;
 extern template class ImageTaps<BFloat16>;
 extern template class ImageTaps<Float16>;
+extern template void ImageTaps<float>::pack(const StripPart&, float*) const;
+extern template void ImageTaps<double>::pack(const StripPart&, double*) const;
+extern template void ImageTaps<BFloat16>::pack(const StripPart&, float*) const;
+extern template void ImageTaps<BFloat16>::pack(const StripPart&, std::int32_t*) const;
+extern template void ImageTaps<Float16>::pack(const StripPart&, float*) const;
 
 }  // namespace tutti

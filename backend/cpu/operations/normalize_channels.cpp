@@ -14,13 +14,13 @@ namespace {
 using namespace row_sums;
 
 /// Some planes of one channel of [n, channels, size], each of `size` elements.
-template <class T> struct ChannelPart {
-  T* data;
+template <class S> struct ChannelPart {
+  S* data;
   std::int64_t planes;
   std::int64_t size;
   std::int64_t apart;
 
-  T* plane(std::int64_t i) const { return data + i * apart; }
+  S* plane(std::int64_t i) const { return data + i * apart; }
 };
 
 /// Mean and squared deviations of some elements, joined as in Chan et al., "Updating Formulae and a Pairwise Algorithm
@@ -41,7 +41,8 @@ struct ChannelMoments {
 };
 
 // Planes around means of their own: each is read from memory once.
-template <class T> ChannelMoments moments_of(const ChannelPart<T>& x) {
+template <class S> ChannelMoments moments_of(const ChannelPart<S>& x) {
+  using T = ComputedIn<S>;
   const auto size = static_cast<double>(x.size);
   ChannelMoments moments;
   for (std::int64_t i = 0; i < x.planes; ++i) {
@@ -65,13 +66,14 @@ template <class T> void set_number_of_channel(const Array& array, std::int64_t c
   if (array.defined()) array.data<T>()[channel] = static_cast<T>(value);
 }
 
-template <class T> void normalize(const ChannelPart<T>& from, T mean, T factor, T bias, const ChannelPart<T>& to) {
+template <class S, class T = ComputedIn<S>>
+void normalize(const ChannelPart<S>& from, T mean, T factor, T bias, const ChannelPart<S>& to) {
   const Pack<T> shift(mean);
   const Pack<T> slope(factor);
   const Pack<T> level(bias);
   for (std::int64_t i = 0; i < from.planes; ++i)
     for_each_pack<T>(0, from.size, [&, x = from.plane(i), y = to.plane(i)](std::int64_t j, std::int64_t count) {
-      store_up_to((load_up_to(x + j, count) - shift) * slope + level, y + j, count);
+      store_narrow_up_to((load_wide_up_to(x + j, count) - shift) * slope + level, y + j, count);
     });
 }
 
@@ -86,7 +88,8 @@ struct GradientSums {
   }
 };
 
-template <class T> GradientSums sums_of(const ChannelPart<T>& x, const ChannelPart<T>& dy, T mean, T scale) {
+template <class S, class T = ComputedIn<S>>
+GradientSums sums_of(const ChannelPart<S>& x, const ChannelPart<S>& dy, T mean, T scale) {
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);
   GradientSums sums;
@@ -94,9 +97,9 @@ template <class T> GradientSums sums_of(const ChannelPart<T>& x, const ChannelPa
     PackSum<T> along;
     PackSum<T> level;
     for_each_pack<T>(0, x.size, [&, from = x.plane(i), g = dy.plane(i)](std::int64_t j, std::int64_t count) {
-      const Pack<T> upstream = load_up_to(g + j, count);
+      const Pack<T> upstream = load_wide_up_to(g + j, count);
       level.add(upstream);
-      along.add(upstream * ((load_up_to(from + j, count) - shift) * factor));
+      along.add(upstream * ((load_wide_up_to(from + j, count) - shift) * factor));
     });
     sums.along += along.total();
     sums.level += level.total();
@@ -105,8 +108,9 @@ template <class T> GradientSums sums_of(const ChannelPart<T>& x, const ChannelPa
 }
 
 /// weight scale (dy - mean(dy) - n mean(dy n)).
-template <class T> void write_gradient(const ChannelPart<T>& x, const ChannelPart<T>& dy, T mean, T scale, T weight,
-                                       const GradientSums& sums, double elements, const ChannelPart<T>& to) {
+template <class S, class T = ComputedIn<S>> void write_gradient(const ChannelPart<S>& x, const ChannelPart<S>& dy,
+                                                                T mean, T scale, T weight, const GradientSums& sums,
+                                                                double elements, const ChannelPart<S>& to) {
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);
   const Pack<T> slope(scale * weight);
@@ -115,8 +119,9 @@ template <class T> void write_gradient(const ChannelPart<T>& x, const ChannelPar
   for (std::int64_t i = 0; i < x.planes; ++i)
     for_each_pack<T>(
         0, x.size, [&, from = x.plane(i), g = dy.plane(i), dx = to.plane(i)](std::int64_t j, std::int64_t count) {
-          const Pack<T> normalized = (load_up_to(from + j, count) - shift) * factor;
-          store_up_to(slope * (load_up_to(g + j, count) - mean_level - normalized * mean_along), dx + j, count);
+          const Pack<T> normalized = (load_wide_up_to(from + j, count) - shift) * factor;
+          store_narrow_up_to(slope * (load_wide_up_to(g + j, count) - mean_level - normalized * mean_along), dx + j,
+                             count);
         });
 }
 
@@ -133,9 +138,9 @@ class ChannelParts {
 
   double elements() const { return static_cast<double>(planes_ * size_); }
 
-  template <class T> ChannelPart<T> of(const Array& array, std::int64_t channel, std::int64_t part) const {
+  template <class S> ChannelPart<S> of(const Array& array, std::int64_t channel, std::int64_t part) const {
     const std::int64_t first = part * planes_of_part_;
-    return {array.data<T>() + (first * channels_ + channel) * size_, std::min(planes_of_part_, planes_ - first), size_,
+    return {array.data<S>() + (first * channels_ + channel) * size_, std::min(planes_of_part_, planes_ - first), size_,
             channels_ * size_};
   }
 
@@ -181,9 +186,10 @@ void CpuBackend::normalize_channels(double epsilon, const Array& input, const Ar
                                                                 const Array& to, const Array& means,
                                                                 const Array& variances) {
     const ChannelParts parts(from);
-    visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
+    visit_any_floating(from.dtype(), [&]<class S>(std::type_identity<S>) {
+      using T = ComputedIn<S>;
       const auto moments = [&](std::int64_t channel, std::int64_t part) {
-        return moments_of(parts.of<T>(from, channel, part));
+        return moments_of(parts.of<S>(from, channel, part));
       };
       parts.run<ChannelMoments>(pool, moments, [&](std::int64_t channel, std::int64_t part, const ChannelMoments& all) {
         const auto shift = static_cast<T>(all.mean);
@@ -192,9 +198,9 @@ void CpuBackend::normalize_channels(double epsilon, const Array& input, const Ar
           means.data<T>()[channel] = shift;
           variances.data<T>()[channel] = spread;
         }
-        normalize(parts.of<T>(from, channel, part), shift,
+        normalize(parts.of<S>(from, channel, part), shift,
                   scale_of(spread, epsilon) * number_of_channel(w, channel, T(1)), number_of_channel(b, channel, T(0)),
-                  parts.of<T>(to, channel, part));
+                  parts.of<S>(to, channel, part));
       });
     });
   };
@@ -208,10 +214,11 @@ void CpuBackend::normalize_channels_gradient(double epsilon, const Array& input,
                                                                const Array& variances, const Array& dy, const Array& dx,
                                                                const Array& dw, const Array& db) {
     const ChannelParts parts(from);
-    visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
+    visit_any_floating(from.dtype(), [&]<class S>(std::type_identity<S>) {
+      using T = ComputedIn<S>;
       const auto scale = [&](std::int64_t channel) { return scale_of(variances.data<T>()[channel], epsilon); };
       const auto sums = [&](std::int64_t channel, std::int64_t part) {
-        return sums_of(parts.of<T>(from, channel, part), parts.of<T>(dy, channel, part), means.data<T>()[channel],
+        return sums_of(parts.of<S>(from, channel, part), parts.of<S>(dy, channel, part), means.data<T>()[channel],
                        scale(channel));
       };
       parts.run<GradientSums>(pool, sums, [&](std::int64_t channel, std::int64_t part, const GradientSums& all) {
@@ -220,9 +227,9 @@ void CpuBackend::normalize_channels_gradient(double epsilon, const Array& input,
           set_number_of_channel<T>(db, channel, all.level);
         }
         if (dx.defined())
-          write_gradient(parts.of<T>(from, channel, part), parts.of<T>(dy, channel, part), means.data<T>()[channel],
+          write_gradient(parts.of<S>(from, channel, part), parts.of<S>(dy, channel, part), means.data<T>()[channel],
                          scale(channel), number_of_channel(w, channel, T(1)), all, parts.elements(),
-                         parts.of<T>(dx, channel, part));
+                         parts.of<S>(dx, channel, part));
       });
     });
   };

@@ -37,22 +37,24 @@ template <class T> class PackSum {
   alignas(kPackBytes) double lanes_[Pack<T>::kLanes] = {};
 };
 
-template <class T> double sum_in_double(const T* from, std::int64_t length) {
-  typename reduce_kernel::FloatSum<T, false>::Row row;
-  row.add(from, length);
-  return row.total();
-}
-
-/// Loads `count` elements; the lanes behind them hold the padding.
-template <class T> TUTTI_ALWAYS_INLINE Pack<T> load_padded(const T* from, std::int64_t count, T padding) {
-  return count == Pack<T>::kLanes ? Pack<T>::load(from) : Pack<T>::load_partial(from, count, padding);
+template <class S> double sum_in_double(const S* from, std::int64_t length) {
+  using T = ComputedIn<S>;
+  if constexpr (std::is_same_v<S, T>) {
+    typename reduce_kernel::FloatSum<T, false>::Row row;
+    row.add(from, length);
+    return row.total();
+  } else {
+    PackSum<T> sum;
+    for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) { sum.add(load_wide_up_to(from + i, count)); });
+    return sum.total();
+  }
 }
 
 /// The sum of (x - mean)^2.
 template <class T> double squares_around(T mean, const T* from, std::int64_t length) {
   PackSum<T> squares;
   for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {
-    const Pack<T> distance = load_padded(from + i, count, mean) - Pack<T>(mean);
+    const Pack<T> distance = load_wide_padded(from + i, count, mean) - Pack<T>(mean);
     squares.add(distance * distance);
   });
   return squares.total();
@@ -64,11 +66,12 @@ struct Distances {
 };
 
 /// Sums of distances from a place near the elements.
-template <class T> Distances distances_from(T place, const T* from, std::int64_t length) {
+template <class S> Distances distances_from(ComputedIn<S> place, const S* from, std::int64_t length) {
+  using T = ComputedIn<S>;
   PackSum<T> sum;
   PackSum<T> squares;
   for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {
-    const Pack<T> distance = load_padded(from + i, count, place) - Pack<T>(place);
+    const Pack<T> distance = load_wide_padded(from + i, count, place) - Pack<T>(place);
     sum.add(distance);
     squares.add(distance * distance);
   });

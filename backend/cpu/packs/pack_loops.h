@@ -38,6 +38,36 @@ template <class S> TUTTI_ALWAYS_INLINE Pack<ComputedIn<S>> load_wide_up_to(const
   }
 }
 
+/// The same with `padding` in the lanes behind them.
+template <class S>
+TUTTI_ALWAYS_INLINE Pack<ComputedIn<S>> load_wide_padded(const S* from, std::int64_t count, ComputedIn<S> padding) {
+  using T = ComputedIn<S>;
+  if (count == Pack<T>::kLanes) return load_wide_up_to(from, count);
+  if constexpr (std::is_same_v<S, T>) {
+    return Pack<T>::load_partial(from, count, padding);
+  } else {
+    alignas(kPackBytes) T lanes[Pack<T>::kLanes];
+    std::fill(lanes + count, lanes + Pack<T>::kLanes, padding);
+    widen(from, lanes, count);
+    return Pack<T>::load(lanes);
+  }
+}
+/// Writes the first `count` lanes as elements, each rounded once.
+template <class S>
+TUTTI_ALWAYS_INLINE void store_narrow_up_to(const Pack<ComputedIn<S>>& pack, S* to, std::int64_t count) {
+  using T = ComputedIn<S>;
+  if constexpr (std::is_same_v<S, T>) {
+    store_up_to(pack, to, count);
+  } else if (count == Pack<T>::kLanes) {
+    for (std::size_t i = 0; i < kPackVectors; ++i)
+      store_narrow<S>(pack.part[i], to + static_cast<std::int64_t>(i) * kNativeLanes<T>);
+  } else {
+    alignas(kPackBytes) T lanes[Pack<T>::kLanes];
+    pack.store(lanes);
+    narrow(lanes, to, count);
+  }
+}
+
 /// Calls `f(position, count)` for packs that cover [begin, end).
 template <class T, class F> TUTTI_ALWAYS_INLINE void for_each_pack(std::int64_t begin, std::int64_t end, F&& f) {
   constexpr std::int64_t kLanes = Pack<T>::kLanes;

@@ -108,12 +108,9 @@ TEST_CASE_TEMPLATE("gemm: an operand that is written in parts gives the bits of 
     std::vector<T> expected(static_cast<std::size_t>(size.m * size.n));
     std::vector<T> found = expected;
     gemm<S>(size.m, size.n, size.k, {a.data(), size.k}, {b.data(), size.n}, expected.data(), size.n);
-    const auto pack = [&](const StripPart& part, T* to) {
-      for (std::int64_t i = 0; i < part.steps; ++i)
-        for (std::int64_t j = 0; j < part.columns; ++j)
-          to[i * part.width + j] = b[static_cast<std::size_t>((part.step + i) * size.n + part.column + j)];
-    };
-    gemm_by_parts<S>(size.m, size.n, size.k, {a.data(), size.k}, pack, found.data(), size.n);
+    const auto at = [&](std::int64_t k, std::int64_t j) { return b[static_cast<std::size_t>(k * size.n + j)]; };
+    const auto write = [&](const StripPart& part, auto* to) { write_part(part, at, to); };
+    gemm_by_parts<S>(size.m, size.n, size.k, {a.data(), size.k}, write, found.data(), size.n);
     CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)) == 0);
   }
 }

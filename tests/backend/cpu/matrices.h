@@ -68,4 +68,20 @@ inline std::vector<Size> sizes() {
   return found;
 }
 
+/// Writes a part of a right operand whose elements `at(step, column)` tells, as PartWriter says.
+template <class Packed, class At> void write_part(const StripPart& part, const At& at, Packed* to) {
+  constexpr std::int64_t kSteps = std::is_same_v<Packed, std::int32_t> ? 2 : 1;
+  for (std::int64_t i = 0; i < part.steps; i += kSteps)
+    for (std::int64_t j = 0; j < part.columns; ++j) {
+      Packed& packed = to[i / kSteps * part.width + j];
+      const auto first = at(part.step + i, part.column + j);
+      if constexpr (kSteps == 1) {
+        packed = static_cast<Packed>(first);
+      } else {
+        const std::uint32_t upper = i + 1 < part.steps ? at(part.step + i + 1, part.column + j).bits : 0U;
+        packed = static_cast<std::int32_t>(first.bits | upper << 16U);
+      }
+    }
+}
+
 }  // namespace tutti

@@ -61,12 +61,12 @@ TEST_CASE_TEMPLATE_DEFINE("pairs: an operand that is written in parts", Arithmet
     Matrix<BFloat16> b(size.k, size.n, false, 0, kOutside);
     Matrix<float> c(size.m, size.n, false, 1, 77);
     const std::vector<float> expected = plain_product(size, a, b, c, false);
-    const auto pack = [&](const StripPart& part, float* to) {
-      std::fill_n(to, part.steps * part.width, static_cast<float>(kOutside));
-      for (std::int64_t i = 0; i < part.steps; ++i)
-        for (std::int64_t j = 0; j < part.columns; ++j) to[i * part.width + j] = b.at(part.step + i, part.column + j);
+    const auto write = [&](const StripPart& part, std::int32_t* to) {
+      std::fill_n(to, (part.steps + 1) / 2 * part.width, -1);
+      write_part(
+          part, [&](std::int64_t k, std::int64_t j) { return b.at(k, j); }, to);
     };
-    gemm_blocks::multiply_parts<Arithmetic, BFloat16>(size.m, size.n, size.k, a.view(), pack, c.data().data(),
+    gemm_blocks::multiply_parts<Arithmetic, BFloat16>(size.m, size.n, size.k, a.view(), write, c.data().data(),
                                                       c.leading(), false);
     CHECK(c.data() == expected);
   }
