@@ -35,7 +35,7 @@ enum class Bf16Products : std::uint8_t { widened, pairs, tiles };
 /// or 2, in this order, where it is there. Error if it says something else.
 Bf16Products products_of_bf16();
 
-/// Whether convolutions may be computed by Winograd's filtering (backend/cpu/operations/winograd.h):
+/// Whether convolutions may be computed by Winograd's filtering (backend/cpu/convolution/winograd.h):
 /// TUTTI_CPU_WINOGRAD=0 in the environment says no, 1 yes, and nothing yes. Error if it says something else.
 bool uses_winograd();
 

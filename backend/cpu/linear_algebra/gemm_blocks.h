@@ -6,7 +6,7 @@
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/linear_algebra/packing.h>
 #include <tutti/backend/cpu/linear_algebra/product_tile.h>
-#include <tutti/backend/cpu/operations/divide_up.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/runtime/kept_by_thread.h>
 
 #include <algorithm>

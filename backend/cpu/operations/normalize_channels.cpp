@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
-#include <tutti/backend/cpu/operations/divide_up.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/operations/row_sums.h>
 #include <tutti/backend/memory/thread_cache.h>
 

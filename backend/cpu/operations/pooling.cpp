@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
+#include <tutti/backend/cpu/packs/even_odd.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 
 #include <algorithm>
@@ -84,28 +85,13 @@ template <class T> struct LargestLanes {
   }
 };
 
-/// Elements 0, 2, 4, ... of two vectors in memory, and 1, 3, 5, ...; zeros from number `count` on, which are not read.
-template <class T> struct EveryOther {
-  Native<T> even;
-  Native<T> odd;
-
-  TUTTI_ALWAYS_INLINE EveryOther(const T* from, std::int64_t count) {
-    constexpr std::int64_t kLanes = kNativeLanes<T>;
-    constexpr auto kEach = std::make_index_sequence<static_cast<std::size_t>(kLanes)>{};
-    if (count >= 2 * kLanes)
-      take(native_load(from), native_load(from + kLanes), kEach);
-    else
-      take(native_load_first<T>(from, count),
-           count > kLanes ? native_load_first<T>(from + kLanes, count - kLanes) : Native<T>{}, kEach);
-  }
-
- private:
-  template <std::size_t... i>
-  TUTTI_ALWAYS_INLINE void take(const Native<T>& a, const Native<T>& b, std::index_sequence<i...>) {
-    even = __builtin_shufflevector(a, b, (2 * static_cast<int>(i))...);
-    odd = __builtin_shufflevector(a, b, (2 * static_cast<int>(i) + 1)...);
-  }
-};
+/// The first `count` elements of two vectors in memory, zeros behind them, which are not read.
+template <class T> TUTTI_ALWAYS_INLINE EvenOdd<T> every_other(const T* from, std::int64_t count) {
+  constexpr std::int64_t kLanes = kNativeLanes<T>;
+  if (count >= 2 * kLanes) return {native_load(from), native_load(from + kLanes)};
+  return {native_load_first<T>(from, count),
+          count > kLanes ? native_load_first<T>(from + kLanes, count - kLanes) : Native<T>{}};
+}
 
 /// The usual case: windows of 2 x 2, side by side. `first` is the place of `top` in its plane.
 template <class T> void halve_rows(const T* top, const T* bottom, std::int64_t first, std::int64_t count, T* maxima,
@@ -113,8 +99,8 @@ template <class T> void halve_rows(const T* top, const T* bottom, std::int64_t f
   constexpr std::int64_t kLanes = kNativeLanes<T>;
   for (std::int64_t x = 0; x < count; x += kLanes) {
     const std::int64_t lanes = std::min(kLanes, count - x);
-    const EveryOther<T> above(top + 2 * x, 2 * lanes);
-    const EveryOther<T> below(bottom + 2 * x, 2 * lanes);
+    const EvenOdd<T> above = every_other(top + 2 * x, 2 * lanes);
+    const EvenOdd<T> below = every_other(bottom + 2 * x, 2 * lanes);
     LargestLanes<T> largest{above.even};
     largest.offer(above.odd, 1);
     largest.offer(below.even, bottom - top);

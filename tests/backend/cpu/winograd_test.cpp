@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/cpu/operations/winograd.h>
+#include <tutti/backend/cpu/convolution/winograd.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/processor/instruction_sets.h>

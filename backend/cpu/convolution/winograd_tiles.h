@@ -3,11 +3,12 @@
 
 // Images in tiles, for Winograd's filtering: vectors have a lane for each tile.
 
-#include <tutti/backend/cpu/operations/divide_up.h>
-#include <tutti/backend/cpu/operations/image_columns.h>
-#include <tutti/backend/cpu/operations/winograd_points.h>
+#include <tutti/backend/cpu/convolution/image_columns.h>
+#include <tutti/backend/cpu/convolution/winograd_points.h>
+#include <tutti/backend/cpu/packs/even_odd.h>
 #include <tutti/backend/cpu/packs/wide_lanes.h>
-#include <tutti/backend/memory/storage.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
+#include <tutti/backend/cpu/runtime/scratch.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,10 +21,6 @@ inline constexpr std::int64_t kPlanes = kPoints * kPoints;
 
 constexpr std::int64_t whole_vectors(std::int64_t count) { return divide_up(count, kLanes) * kLanes; }
 
-template <std::size_t first, std::size_t step, std::size_t... i>
-TUTTI_ALWAYS_INLINE Vector every(const Vector& a, const Vector& b, std::index_sequence<i...>) {
-  return __builtin_shufflevector(a, b, (first + i * step)...);
-}
 template <std::size_t first, std::size_t... i>
 TUTTI_ALWAYS_INLINE Vector zip(const Vector& a, const Vector& b, std::index_sequence<i...>) {
   return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * sizeof...(i))...);
@@ -34,12 +31,14 @@ inline constexpr auto kEach = std::make_index_sequence<static_cast<std::size_t>(
 TUTTI_ALWAYS_INLINE void part_tiles(const float* from, Vector (&to)[kResults]) {
   Vector x[kResults];
   for (std::int64_t i = 0; i < kResults; ++i) x[i] = native_load(from + i * kLanes);
-  const Vector even[] = {every<0, 2>(x[0], x[1], kEach), every<0, 2>(x[2], x[3], kEach)};
-  const Vector odd[] = {every<1, 2>(x[0], x[1], kEach), every<1, 2>(x[2], x[3], kEach)};
-  to[0] = every<0, 2>(even[0], even[1], kEach);
-  to[1] = every<0, 2>(odd[0], odd[1], kEach);
-  to[2] = every<1, 2>(even[0], even[1], kEach);
-  to[3] = every<1, 2>(odd[0], odd[1], kEach);
+  const EvenOdd<float> low(x[0], x[1]);
+  const EvenOdd<float> high(x[2], x[3]);
+  const EvenOdd<float> even(low.even, high.even);
+  const EvenOdd<float> odd(low.odd, high.odd);
+  to[0] = even.even;
+  to[1] = odd.even;
+  to[2] = even.odd;
+  to[3] = odd.odd;
 }
 
 /// The inverse of `part_tiles`.
@@ -52,17 +51,6 @@ TUTTI_ALWAYS_INLINE void join_tiles(const Vector (&from)[kResults], float* to) {
     native_store<float>(zip<kHalf>(even[i], odd[i], kEach), to + (2 * i + 1) * kLanes);
   }
 }
-
-/// Elements to work in, from the device's pool.
-class Elements {
- public:
-  Elements(Device device, MemoryPool& pool, std::int64_t count)
-      : storage_(device, pool, static_cast<std::size_t>(count) * sizeof(float)) {}
-  float* data() const { return reinterpret_cast<float*>(storage_.data()); }
-
- private:
-  Storage storage_;
-};
 
 /// Rows of tiles, counted through all images. Its tiles, and zeros up to a whole vector, are the lanes.
 struct Block {
@@ -155,9 +143,9 @@ template <class S> class SeenTiles {
   const ConvolutionSizes& size_;
   const std::int64_t image_step_;
   const Block& block_;
-  Elements seen_;
-  Elements strips_;  // rows of the tiles without the columns that they share with the next
-  Elements tails_;   // columns behind the last tile of each row
+  Scratch<float> seen_;
+  Scratch<float> strips_;  // rows of the tiles without the columns that they share with the next
+  Scratch<float> tails_;   // columns behind the last tile of each row
 };
 
 }  // namespace tutti::winograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/cpu/operations/image_taps.h>
+#include <tutti/backend/cpu/convolution/image_taps.h>
 
 #include <tutti/backend/cpu/linear_algebra/packing.h>
 #include <tutti/backend/cpu/packs/native_vector.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/cpu/convolution/image_columns.h>
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
-#include <tutti/backend/cpu/operations/image_columns.h>
 #include <tutti/backend/cpu/packs/wide_lanes.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cpu/operations/sorted_planes.h>
+#include <tutti/backend/cpu/convolution/sorted_planes.h>
 #include <tutti/backend/memory/storage.h>
 
 #include <cstdint>

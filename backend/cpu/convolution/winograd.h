@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cpu/operations/image_columns.h>
+#include <tutti/backend/cpu/convolution/image_columns.h>
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/memory/storage.h>

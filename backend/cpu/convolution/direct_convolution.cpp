@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/cpu/operations/direct_convolution.h>
+#include <tutti/backend/cpu/convolution/direct_convolution.h>
 
 #include <tutti/backend/cpu/packs/pack_loops.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/cpu/operations/image_columns.h>
+#include <tutti/backend/cpu/convolution/image_columns.h>
 
 #include <tutti/backend/dtype.h>
 
@@ -18,15 +18,17 @@ struct Rows {
   std::int64_t column_step;   // between rows in the columns
 };
 
-/// What is done with an element of an image and one of the columns, or of the image in its padding.
+/// What is done with elements of an image and those of the columns, or of the image in its padding.
 struct Copy {
-  template <class T> static void apply(T& image, T& column) { column = image; }
+  template <class T> static void apply(T* image, T* column, std::int64_t count) { std::copy_n(image, count, column); }
 };
 struct CopyBack {
-  template <class T> static void apply(T& image, T& column) { image = column; }
+  template <class T> static void apply(T* image, T* column, std::int64_t count) { std::copy_n(column, count, image); }
 };
 struct Add {
-  template <class T> static void apply(T& image, T& column) { image += column; }
+  template <class T> static void apply(T* __restrict image, T* __restrict column, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) image[i] += column[i];
+  }
 };
 
 template <class Action, class T, std::int64_t... width>
@@ -34,8 +36,7 @@ bool apply_known_width(const Rows& rows, T* __restrict image, T* __restrict colu
                        std::integer_sequence<std::int64_t, width...>) {
   const auto apply = [&]<std::int64_t known>() {
     for (std::int64_t y = 0; y < rows.count; ++y)
-      for (std::int64_t x = 0; x < known; ++x)
-        Action::apply(image[y * rows.image_step + x], column[y * rows.column_step + x]);
+      Action::apply(image + y * rows.image_step, column + y * rows.column_step, known);
     return true;
   };
   return ((rows.width == width && apply.template operator()<width>()) || ...);
@@ -47,7 +48,7 @@ template <class Action, class T> void apply_to_rows(const Rows& rows, T* image, 
   if (rows.image_stride == 1 && apply_known_width<Action>(rows, image, column, Known())) return;
   for (std::int64_t y = 0; y < rows.count; ++y)
     for (std::int64_t x = 0; x < rows.width; ++x)
-      Action::apply(image[y * rows.image_step + x * rows.image_stride], column[y * rows.column_step + x]);
+      Action::apply(image + y * rows.image_step + x * rows.image_stride, column + y * rows.column_step + x, 1);
 }
 
 /// Calls Action for what each tap sees of a padded image.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/cpu/operations/winograd.h>
+#include <tutti/backend/cpu/convolution/winograd.h>
 
+#include <tutti/backend/cpu/convolution/winograd_points.h>
+#include <tutti/backend/cpu/convolution/winograd_tiles.h>
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/linear_algebra/packing.h>
-#include <tutti/backend/cpu/operations/divide_up.h>
-#include <tutti/backend/cpu/operations/winograd_points.h>
-#include <tutti/backend/cpu/operations/winograd_tiles.h>
 #include <tutti/backend/cpu/packs/wide_lanes.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/processor/instruction_sets.h>
 
 #include <algorithm>
@@ -159,7 +159,7 @@ template <class S>
 void WinogradConvolution<S>::evaluate_gradient(const Block& block, const S* gradient, float* points) const {
   const std::int64_t plane = plane_elements(size_.out_channels, block.lanes);
   threads_.parallel_for(size_.out_channels, kChannelsOfTask, [&](std::int64_t begin, std::int64_t end) {
-    const Elements strips(device_, pool_, kResults * block.line());
+    const Scratch<float> strips(device_, pool_, kResults * block.line());
     std::fill_n(strips.data(), kResults * block.line(), 0.0F);  // zeros beside results stay
     for (std::int64_t k = begin; k < end; ++k) {
       block.for_each_row([&](std::int64_t row, std::int64_t image, std::int64_t top) {
@@ -191,7 +191,7 @@ template <class S> void WinogradConvolution<S>::interpolate(const Block& block, 
                                                             S* results) const {
   const std::int64_t plane = plane_elements(count, block.lanes);
   threads_.parallel_for(count, kChannelsOfTask, [&](std::int64_t begin, std::int64_t end) {
-    const Elements strips(device_, pool_, kResults * block.line());
+    const Scratch<float> strips(device_, pool_, kResults * block.line());
     for (std::int64_t k = begin; k < end; ++k) {
       for (std::int64_t lane = 0; lane < block.lanes; lane += kLanes) {
         const float* const from = points + k * block.lanes + lane;
@@ -252,9 +252,9 @@ void WinogradConvolution<S>::convolve(const S* images, const S* weight, bool is_
       std::max({kFewestTiles, kForwardElements / (kPlanes * both), size_.channels * size_.out_channels / both}));
   const std::int64_t most = weight_rows(rows);
   const Block widest(0, rows, tiles_across_, tiles_down_);
-  const Elements weights(device_, pool_, kPlanes * plane_elements(size_.channels, whole_vectors(most)));
-  const Elements seen(device_, pool_, kPlanes * plane_elements(size_.channels, widest.lanes));
-  const Elements products(device_, pool_, kPlanes * plane_elements(most, widest.lanes));
+  const Scratch<float> weights(device_, pool_, kPlanes * plane_elements(size_.channels, whole_vectors(most)));
+  const Scratch<float> seen(device_, pool_, kPlanes * plane_elements(size_.channels, widest.lanes));
+  const Scratch<float> products(device_, pool_, kPlanes * plane_elements(most, widest.lanes));
   for (std::int64_t k = 0; k < size_.out_channels; k += most) {
     const std::int64_t count = std::min(most, size_.out_channels - k);
     const std::int64_t length = whole_vectors(count);
@@ -279,9 +279,9 @@ template <class S> void WinogradConvolution<S>::weight_gradient(const S* gradien
   const std::int64_t rows = rows_for(kGradientTiles);
   const std::int64_t most = weight_rows(rows);
   const Block widest(0, rows, tiles_across_, tiles_down_);
-  const Elements weights(device_, pool_, kPlanes * plane_elements(most, length));
-  const Elements seen(device_, pool_, kPlanes * plane_elements(size_.channels, widest.lanes));
-  const Elements spread(device_, pool_, kPlanes * plane_elements(size_.out_channels, widest.lanes));
+  const Scratch<float> weights(device_, pool_, kPlanes * plane_elements(most, length));
+  const Scratch<float> seen(device_, pool_, kPlanes * plane_elements(size_.channels, widest.lanes));
+  const Scratch<float> spread(device_, pool_, kPlanes * plane_elements(size_.out_channels, widest.lanes));
   for (std::int64_t k = 0; k < size_.out_channels; k += most) {
     const std::int64_t count = std::min(most, size_.out_channels - k);
     for_each_block(rows, [&](const Block& block) {
