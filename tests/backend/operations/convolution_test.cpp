@@ -134,6 +134,11 @@ TEST_CASE_TEMPLATE("convolutions and their gradients agree with the plain sums",
   for (const Case& c : kCases) check_case<T>(c);
 }
 
+TEST_CASE_TEMPLATE("convolutions of more weights than are summed at once agree with the plain sums", T, float,
+                   BFloat16) {
+  check_case<T>({{10, 130, 5, 9}, {240, 130, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}});
+}
+
 TEST_CASE_TEMPLATE("convolutions of groups of channels agree with the plain sums", T, float, double, BFloat16,
                    Float16) {
   for (const Case& c : grouped_cases()) check_case<T>(c);
@@ -193,6 +198,7 @@ TEST_CASE("convolutions do not depend on the number of threads" * doctest::test_
   check_threads({{21, 8, 8, 8}, {16, 8, 3, 3}, {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}}});
   check_threads({{21, 8, 8, 8}, {16, 1, 3, 3}, {.padding = {1, 1}, .groups = 8}});
   check_threads({{21, 8, 8, 8}, {16, 4, 3, 3}, {.padding = {1, 1}, .groups = 2}});
+  check_threads({{10, 130, 5, 9}, {240, 130, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}});
 }
 
 }  // namespace
