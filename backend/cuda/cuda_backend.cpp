@@ -89,6 +89,12 @@ CudaBackend::CudaBackend() {
   int gpus = 0;
   const cudaError_t error = settled(cudaGetDeviceCount(&gpus));
   if (error == cudaErrorNoDevice) return;
+  // The runtime calls a missing driver one that is too old.
+  if (int driver = 0;
+      error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+    raise<DeviceError>(
+        "[device] cuda:0: CUDA cannot be used here: there is no driver on this machine (libcuda.so.1 was looked for "
+        "where the system's loader looks: LD_LIBRARY_PATH, and the folders of ldconfig)");
   if (error != cudaSuccess)
     raise<DeviceError>("[device] cuda:0: CUDA cannot be used here: {} ({})", cudaGetErrorString(error),
                        cudaGetErrorName(error));

@@ -161,7 +161,13 @@ as_plugins() {
     "$compiler" -std=c++20 -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
     compiler=clang++-16
   done
-  gcc -std=c11 "$sources/plugin/host.c" -o host -ldl && ./host ./one.so ./other.so
+  gcc -std=c11 "$sources/plugin/host.c" -o host -ldl && ./host ./one.so ./other.so || return
+  [ -e "$library/libtutti.a" ] || return 0
+  # One that has the library in it keeps it to itself.
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -shared -fPIC "$sources/plugin/plugin.cpp" -o whole.so $(pkg-config --cflags --libs tutti-static) &&
+    ./host ./whole.so ./one.so && nm -D --defined-only whole.so >exported && [ -s exported ] &&
+    ! c++filt <exported | grep -E 'Eigen::|fmt::|tutti::CpuBackend'
 }
 
 # As a subproject it builds the library, and none of its tests, benches and examples.
@@ -226,6 +232,8 @@ exports_its_own_alone() {
   # What the package's list of symbols says, which an unknown one fails.
   (cd "${sources%/tests/consumers}" && dpkg-gensymbols -plibtutti0.1 -Pno-package -e"$library"/libtutti.so.0.1 -v0.1.0 \
     -Idebian/libtutti0.1.symbols -O/dev/null -c4) || return
+  # Of C++ plugins, too, export what lies in the namespace tutti alone.
+  nm -D --defined-only "$library"/tutti-*/*.so | awk 'NF == 3 { print $3 }' >>symbols
   ! grep '^_Z' symbols | grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' || return
   ! c++filt <symbols | grep -E 'Eigen::|nlohmann' || return
   [ -e "$library/libtutti.a" ] || return 0

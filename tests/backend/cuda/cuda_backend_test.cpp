@@ -32,7 +32,17 @@ Array bytes_on(Device device, std::size_t bytes) {
   return Array::empty({static_cast<std::int64_t>(bytes)}, DType::boolean, device);
 }
 
-TEST_CASE("cuda backend: without a driver there is an error that says so") {
+TEST_CASE("cuda backend: without a driver there is an error that says so, and where it was looked for") {
+  RecordingCuda machine({.driver = false});
+  machine.fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
+  CHECK_THROWS_WITH_AS(
+      CudaBackend(),
+      "[device] cuda:0: CUDA cannot be used here: there is no driver on this machine (libcuda.so.1 was "
+      "looked for where the system's loader looks: LD_LIBRARY_PATH, and the folders of ldconfig)",
+      DeviceError);
+}
+
+TEST_CASE("cuda backend: a driver that is too old is an error") {
   RecordingCuda machine;
   machine.fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
   CHECK_THROWS_WITH_AS(CudaBackend(),

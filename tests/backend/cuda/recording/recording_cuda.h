@@ -49,6 +49,7 @@ struct MachineOptions {
   bool deferred = false;  ///< queued work runs when the test advances its stream, or when the host waits for it
   std::size_t memory = std::size_t{1} << 30U;  ///< bytes that cudaMalloc may hand out on each device
   std::size_t pinned = std::size_t{1} << 30U;  ///< bytes that cudaHostAlloc may hand out
+  bool driver = true;                          ///< false: there is none, and no devices
   bool workspace_fits = true;  ///< false: the workspaces that cuSOLVER's functions ask for are beyond their 32 bits
 };
 

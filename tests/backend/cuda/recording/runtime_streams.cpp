@@ -132,8 +132,10 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
+  return recorded_call("cudaDriverGetVersion", {}, [&](CudaMachine& machine, Lock&) {
+    *version = machine.options.driver ? CUDART_VERSION : 0;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaGetDevice(int* device) {
