@@ -111,7 +111,8 @@ TUTTI_KERNEL(recurrent_step_gradient, (RecurrentGates, gates), (In, kept), (In, 
              (In, gradient), (Out, input_gradient), (Out, product_gradient), (InOut, hidden_gradient),
              (InOut, cell_gradient))
 /// All steps, each a product with the weight [gates hidden, hidden], laid out as matmul's operands, and what
-/// recurrent_step does: with the rows of all steps in `input_part`, `output` and what the gradient wants.
+/// recurrent_step does: with the rows of all steps in `input_part`, `output` and what the gradient wants. A weight of
+/// bf16 beside f32 multiplies states that are rounded to bf16.
 TUTTI_FUSED_KERNEL(recurrent_steps, (const RecurrentSteps&, steps), (In, input_part), (In, weight), (In, bias),
                    (InOut, hidden), (InOut, cell), (Out, output), (Out, kept), (Out, hidden_before), (Out, cell_before))
 /// Gradient of recurrent_steps, which ends with that of the first state where `to_hidden`.

@@ -172,8 +172,9 @@ struct RecurrentRun {
   Array hidden_before;  ///< [rows, hidden]
   Array cell_before;    ///< [rows, hidden] of an LSTM
 };
-/// All steps, f32 or f64, else DTypeError: one kernel, or for each a product with the weight and one. ShapeError for
-/// what does not fit.
+/// All steps, f32 or f64, else DTypeError: one kernel, or for each a product with the weight and one. Where there is
+/// one kernel for all (FusedKernel::recurrent_steps) the weight of f32 steps, and then its gradient, may be bf16:
+/// products are of bf16, too, their sums f32. ShapeError for what does not fit.
 RecurrentRun recurrent_steps(const RecurrentSteps&, const RecurrentOperands&, bool keeps);
 /// The gradients that are wanted beside the input part's and the cell's, which come by themselves.
 struct RecurrentWanted {

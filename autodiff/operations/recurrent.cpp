@@ -199,8 +199,7 @@ bool is_uniform(const CachedVector<Tensor>& inputs) {
          std::ranges::all_of(inputs, [&](const Tensor& input) { return input.dtype() == dtype; });
 }
 
-/// True if all steps may be computed in f32 where an Autocast narrows each one's product, and be rounded at the end:
-/// the weight is read as it is. One of 16 bits would be widened, and kept, in each call.
+/// True if all steps may be computed in f32 where an Autocast narrows each one's product, and be rounded at the end.
 bool is_autocast_of_f32(const RecurrentSteps& steps, const CachedVector<Tensor>& inputs,
                         const RecurrentSequence& given) {
   const auto fits = [](const Tensor& input) {
@@ -212,9 +211,12 @@ bool is_autocast_of_f32(const RecurrentSteps& steps, const CachedVector<Tensor>&
          backend_for(given.hidden.device()).has_fused(FusedKernel::recurrent_steps);
 }
 
+/// All in f32 but for the weight, where products are of bf16, as those of other operations.
 RecurrentSequence in_f32(const RecurrentSequence& given) {
   const auto wide = [](const Tensor& tensor) { return tensor.defined() ? cast(tensor, DType::f32) : tensor; };
-  return {wide(given.input_part), wide(given.hidden), wide(given.cell), given.hidden_weight, given.hidden_bias};
+  const bool is_bf16 = autocast_dtype() == DType::bf16;
+  return {wide(given.input_part), wide(given.hidden), wide(given.cell),
+          is_bf16 ? autocast("linear", given.hidden_weight) : given.hidden_weight, given.hidden_bias};
 }
 
 /// The states in the types that the operations of a step, whose product is narrow, give them.

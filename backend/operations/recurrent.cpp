@@ -31,6 +31,15 @@ struct Form {
   }
 };
 
+bool has_kernel(const Array& hidden) { return backend_for(hidden.device()).has_fused(FusedKernel::recurrent_steps); }
+
+/// True where products are of bf16 and all else is f32.
+bool is_mixed(const RecurrentOperands& operands) {
+  const Array& weight = operands.hidden_weight;
+  return weight.defined() && weight.dtype() == DType::bf16 && operands.hidden.dtype() == DType::f32 &&
+         weight.device() == operands.hidden.device() && has_kernel(operands.hidden);
+}
+
 void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {
   const Form form(steps.gates);
   checks::require_defined(kStepsName, operands.hidden);
@@ -45,7 +54,10 @@ void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {
     checks::require_shape(kStepsName, what, array, shape);
   };
   require("the input's part", operands.input_part, {steps.rows(), form.gates * hidden});
-  require("the weight", operands.hidden_weight, {form.gates * hidden, hidden});
+  if (is_mixed(operands))
+    checks::require_shape(kStepsName, "the weight", operands.hidden_weight, {form.gates * hidden, hidden});
+  else
+    require("the weight", operands.hidden_weight, {form.gates * hidden, hidden});
   if (form.has_cell) require("the cell state", operands.cell, {batch, hidden});
   if (operands.hidden_bias.defined()) require("the bias", operands.hidden_bias, {form.gates * hidden});
   if (!std::ranges::is_sorted(steps.counts, std::greater()) ||
@@ -61,8 +73,6 @@ Array rows(const Array& array, std::int64_t begin, std::int64_t count) {
 Array matrix(const Array& weight) {
   return weight.is_contiguous() || weight.transpose().is_contiguous() ? weight : weight.copy();
 }
-
-bool has_kernel(const Array& hidden) { return backend_for(hidden.device()).has_fused(FusedKernel::recurrent_steps); }
 
 /// The gradient by a kernel and a product for each step.
 void step_back(const RecurrentSteps& steps, bool to_hidden, const Array& weight, const RecurrentRun& run,
@@ -181,7 +191,10 @@ RecurrentOperands recurrent_steps_gradient(const RecurrentSteps& steps, const Re
                                   rows(given, 0, all), result.input_part, own_products, result.hidden, result.cell);
   else if (all > 0 && length > 0)
     step_back(steps, wanted.hidden, weight, run, given, own_products, result);
-  if (wanted.hidden_weight) result.hidden_weight = matmul(products.transpose(), run.hidden_before, weight_out);
+  if (wanted.hidden_weight) {
+    const DType dtype = weight.dtype();
+    result.hidden_weight = matmul(products.cast(dtype).transpose(), run.hidden_before.cast(dtype), weight_out);
+  }
   const std::int64_t by_rows[] = {0};
   if (operands.hidden_bias.defined() && wanted.hidden_bias) result.hidden_bias = sum(products, by_rows);
   return result;

@@ -18,7 +18,6 @@ using gemm_blocks::LentBlock;
 using gemm_blocks::PackedBlock;
 using gemm_blocks::Parts;
 using gemm_blocks::Strip;
-template <class T> using StripCuts = gemm_blocks::StripCuts<product_tile::MultiplyAdds<T>>;
 
 /// Calls `f(std::type_identity<Arithmetic>{})` with what this processor computes products of S in.
 template <class S, class F> void visit_arithmetic(const F& f) {
@@ -97,61 +96,84 @@ TUTTI_PRODUCTS(BFloat16)
 TUTTI_PRODUCTS(Float16)
 #undef TUTTI_PRODUCTS
 
-template <class T> struct PackedMatrix<T>::Packed {
-  StripCuts<T> cuts;
-  std::unique_ptr<PackedBlock> block;
+/// A packed matrix of any arithmetic.
+template <class S> struct PackedMatrix<S>::Packed {
+  virtual ~Packed() = default;
+  virtual void pack(std::int64_t k, std::int64_t n, const MatrixView<S>& b) = 0;
+  virtual std::int64_t columns_through(std::int64_t columns) const = 0;
+  virtual void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, const MatrixView<S>& a,
+                        ComputedIn<S>* c, std::int64_t c_leading, bool accumulate) const = 0;
 
-  T* strips(std::int64_t of_block, std::int64_t part) const {
-    return static_cast<T*>(block->data) + cuts.place(of_block, part);
+  std::unique_ptr<PackedBlock> block;
+};
+
+template <class S> template <class Arithmetic> struct PackedMatrix<S>::PackedFor final : Packed {
+  using Element = typename Arithmetic::Packed;
+  gemm_blocks::StripCuts<Arithmetic> cuts;
+
+  Element* strips(std::int64_t of_block, std::int64_t part) const {
+    return static_cast<Element*>(this->block->data) + cuts.place(of_block, part);
+  }
+  void pack(std::int64_t k, std::int64_t n, const MatrixView<S>& b) override {
+    cuts = gemm_blocks::StripCuts<Arithmetic>(k, n);
+    const std::size_t bytes = static_cast<std::size_t>(cuts.all_elements()) * sizeof(Element);
+    if (this->block == nullptr || this->block->bytes < bytes) {
+      this->block.reset();
+      this->block = std::make_unique<PackedBlock>(bytes);
+    }
+    for (std::int64_t i = 0; i < cuts.blocks(); ++i)
+      for (std::int64_t part = 0; part < cuts.parts(); ++part)
+        gemm_blocks::pack_strips(cuts, b, i, part, strips(i, part));
+  }
+  std::int64_t columns_through(std::int64_t columns) const override {
+    std::int64_t end = 0;
+    for (std::int64_t i = 0; i < cuts.blocks() && end < columns; ++i)
+      cuts.for_each_strip(i, [&](const Strip& strip) {
+        if (end < columns) end = strip.column + strip.columns;
+      });
+    return end;
+  }
+  void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, const MatrixView<S>& a, ComputedIn<S>* c,
+                std::int64_t c_leading, bool accumulate) const override {
+    const LeftRows<S, Arithmetic> rows(m, cuts, a, c, c_leading);
+    const LentBlock memory(static_cast<std::size_t>(rows.panel_elements()) * sizeof(Element));
+    [[maybe_unused]] const typename gemm_blocks::Panel<S, Arithmetic>::Use use{};
+    for (std::int64_t i = 0; i < cuts.blocks(); ++i)
+      for (std::int64_t part = 0; part < cuts.parts() && cuts.first_step(part) < steps; ++part)
+        rows.multiply(i, part, std::min(cuts.steps(part), steps - cuts.first_step(part)), columns, strips(i, part),
+                      memory.data<Element>(), accumulate || part > 0);
   }
 };
 
-template <class T> PackedMatrix<T>::PackedMatrix() = default;
-template <class T> PackedMatrix<T>::~PackedMatrix() = default;
-template <class T> PackedMatrix<T>::PackedMatrix(PackedMatrix&&) noexcept = default;
-template <class T> PackedMatrix<T>& PackedMatrix<T>::operator=(PackedMatrix&&) noexcept = default;
+template <class S> PackedMatrix<S>::PackedMatrix() = default;
+template <class S> PackedMatrix<S>::~PackedMatrix() = default;
+template <class S> PackedMatrix<S>::PackedMatrix(PackedMatrix&&) noexcept = default;
+template <class S> PackedMatrix<S>& PackedMatrix<S>::operator=(PackedMatrix&&) noexcept = default;
 
-template <class T> void PackedMatrix<T>::pack(std::int64_t k, std::int64_t n, MatrixView<T> b) {
-  if (packed_ == nullptr) packed_ = std::make_unique<Packed>();
-  const StripCuts<T> cuts(k, n);
-  const std::size_t bytes = static_cast<std::size_t>(cuts.all_elements()) * sizeof(T);
-  if (packed_->block == nullptr || packed_->block->bytes < bytes) {
-    packed_->block.reset();
-    packed_->block = std::make_unique<PackedBlock>(bytes);
-  }
-  packed_->cuts = cuts;
-  for (std::int64_t block = 0; block < cuts.blocks(); ++block)
-    for (std::int64_t part = 0; part < cuts.parts(); ++part)
-      gemm_blocks::pack_strips(cuts, b, block, part, packed_->strips(block, part));
+template <class S> void PackedMatrix<S>::pack(std::int64_t k, std::int64_t n, MatrixView<S> b) {
+  if (packed_ == nullptr)
+    visit_arithmetic<S>([this]<class Arithmetic>(std::type_identity<Arithmetic>) {
+      packed_ = std::make_unique<PackedFor<Arithmetic>>();
+    });
+  packed_->pack(k, n, b);
 }
 
-template <class T> std::size_t PackedMatrix<T>::bytes() const {
+template <class S> std::size_t PackedMatrix<S>::bytes() const {
   return packed_ == nullptr || packed_->block == nullptr ? 0 : packed_->block->bytes;
 }
 
-template <class T> std::int64_t PackedMatrix<T>::columns_through(std::int64_t columns) const {
-  std::int64_t end = 0;
-  const StripCuts<T>& cuts = packed_->cuts;
-  for (std::int64_t block = 0; block < cuts.blocks() && end < columns; ++block)
-    cuts.for_each_strip(block, [&](const Strip& strip) {
-      if (end < columns) end = strip.column + strip.columns;
-    });
-  return end;
+template <class S> std::int64_t PackedMatrix<S>::columns_through(std::int64_t columns) const {
+  return packed_->columns_through(columns);
 }
 
-template <class T> void PackedMatrix<T>::multiply(std::int64_t m, std::int64_t columns, std::int64_t steps,
-                                                  MatrixView<T> a, T* c, std::int64_t c_leading,
+template <class S> void PackedMatrix<S>::multiply(std::int64_t m, std::int64_t columns, std::int64_t steps,
+                                                  MatrixView<S> a, ComputedIn<S>* c, std::int64_t c_leading,
                                                   bool accumulate) const {
-  const StripCuts<T>& cuts = packed_->cuts;
-  const LeftRows<T, product_tile::MultiplyAdds<T>> rows(m, cuts, a, c, c_leading);
-  const LentBlock memory(static_cast<std::size_t>(rows.panel_elements()) * sizeof(T));
-  for (std::int64_t block = 0; block < cuts.blocks(); ++block)
-    for (std::int64_t part = 0; part < cuts.parts() && cuts.first_step(part) < steps; ++part)
-      rows.multiply(block, part, std::min(cuts.steps(part), steps - cuts.first_step(part)), columns,
-                    packed_->strips(block, part), memory.data<T>(), accumulate || part > 0);
+  packed_->multiply(m, columns, steps, a, c, c_leading, accumulate);
 }
 
 template class PackedMatrix<float>;
 template class PackedMatrix<double>;
+template class PackedMatrix<BFloat16>;
 
 }  // namespace tutti

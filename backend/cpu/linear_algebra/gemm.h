@@ -79,7 +79,7 @@ template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64
 /// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
 /// the bits that `gemm` gives it where the elements beside it do not count, and where the steps of a that are left out
 /// are zeros. One thread packs; then several may multiply.
-template <class T> class PackedMatrix {
+template <class S> class PackedMatrix {
  public:
   PackedMatrix();
   ~PackedMatrix();
@@ -87,7 +87,7 @@ template <class T> class PackedMatrix {
   PackedMatrix& operator=(PackedMatrix&&) noexcept;
 
   /// Copies b, [k, n], k and n > 0, in place of what was there. Throws std::bad_alloc.
-  void pack(std::int64_t k, std::int64_t n, MatrixView<T> b);
+  void pack(std::int64_t k, std::int64_t n, MatrixView<S> b);
 
   std::size_t bytes() const;  ///< memory that it holds
 
@@ -96,15 +96,17 @@ template <class T> class PackedMatrix {
 
   /// c = a b or c += a b, as `gemm`, of the first `steps` rows and `columns` columns of b: a is [m, steps], c
   /// [m, columns], and `columns` a result of columns_through.
-  void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, MatrixView<T> a, T* c, std::int64_t c_leading,
-                bool accumulate = false) const;
+  void multiply(std::int64_t m, std::int64_t columns, std::int64_t steps, MatrixView<S> a, ComputedIn<S>* c,
+                std::int64_t c_leading, bool accumulate = false) const;
 
  private:
   struct Packed;
+  template <class Arithmetic> struct PackedFor;
   std::unique_ptr<Packed> packed_;
 };
 
 extern template class PackedMatrix<float>;
 extern template class PackedMatrix<double>;
+extern template class PackedMatrix<BFloat16>;
 
 }  // namespace tutti

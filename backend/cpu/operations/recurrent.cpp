@@ -3,8 +3,8 @@
 
 #include <tutti/backend/cpu/linear_algebra/matrix_of.h>
 #include <tutti/backend/cpu/linear_algebra/right_operand.h>
-#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/runtime/kept_by_thread.h>
 #include <tutti/backend/formulas/recurrent_formulas.h>
 
@@ -161,42 +161,59 @@ template <class T, class Step> struct StepGradientOperands {
   }
 };
 
-/// A weight that all steps are multiplied by, its columns shared out among the threads: each packs its own.
-template <class T> class StepWeight {
+/// A weight that all steps are multiplied by, its columns shared out among the threads: each packs its own. Of a weight
+/// of bf16 what is multiplied is rounded to it, too, and the sums are f32.
+template <class W> class StepWeight {
  public:
+  using T = ComputedIn<W>;
+
   /// The weight is [k, n]; `rows` are those of all steps together.
-  StepWeight(ThreadPool& threads, std::int64_t k, std::int64_t n, const MatrixView<T>& weight, std::int64_t rows)
-      : threads_(threads), k_(k), n_(n), slices_(KeptByThread<Slices>::take()) {
+  StepWeight(ThreadPool& threads, std::int64_t k, std::int64_t n, const MatrixView<W>& weight, std::int64_t rows)
+      : threads_(threads), k_(k), n_(n), kept_(KeptByThread<Kept>::take()) {
     constexpr std::int64_t kLeastColumns = 64;
     constexpr std::int64_t kRowsWorthPacking = 16;
-    if (slices_ == nullptr) slices_ = std::make_unique<Slices>();
+    if (kept_ == nullptr) kept_ = std::make_unique<Kept>();
     count_ = std::clamp<std::int64_t>(threads.threads(), 1, divide_up(n, kLeastColumns));
-    if (slices_->size() < static_cast<std::size_t>(count_)) slices_->resize(static_cast<std::size_t>(count_));
+    if (kept_->slices.size() < static_cast<std::size_t>(count_)) kept_->slices.resize(static_cast<std::size_t>(count_));
     threads_.parallel_for(count_, grain(kRowsWorthPacking), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
         slice(i).set(k, column(i + 1) - column(i), weight.columns_from(column(i)), rows >= kRowsWorthPacking);
     });
   }
   ~StepWeight() {
-    std::size_t bytes = 0;
-    for (const RightOperand<T>& each : *slices_) bytes += each.bytes();
-    if (bytes <= RightOperand<T>::kMostKept) KeptByThread<Slices>::keep(std::move(slices_));
+    std::size_t bytes = kept_->rounded.capacity() * sizeof(W);
+    for (const RightOperand<W>& each : kept_->slices) bytes += each.bytes();
+    if (bytes <= RightOperand<W>::kMostKept) KeptByThread<Kept>::keep(std::move(kept_));
   }
   StepWeight(const StepWeight&) = delete;
   StepWeight& operator=(const StepWeight&) = delete;
 
   /// c = a weight, or c += a weight, of so many rows without gaps.
   void multiply(std::int64_t rows, const T* a, T* c, bool accumulate) const {
+    const W* const left = as_weight(a, rows * k_);
     threads_.parallel_for(count_, grain(rows), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
-        slice(i).multiply(rows, column(i + 1) - column(i), k_, {a, k_}, c + column(i), n_, accumulate);
+        slice(i).multiply(rows, column(i + 1) - column(i), k_, {left, k_}, c + column(i), n_, accumulate);
     });
   }
 
  private:
-  using Slices = std::vector<RightOperand<T>>;
+  struct Kept {
+    std::vector<RightOperand<W>> slices;
+    std::vector<W> rounded;  // what is multiplied
+  };
 
-  RightOperand<T>& slice(std::int64_t i) const { return (*slices_)[static_cast<std::size_t>(i)]; }
+  const W* as_weight(const T* a, std::int64_t count) const {
+    if constexpr (std::is_same_v<W, T>) {
+      return a;
+    } else {
+      if (kept_->rounded.size() < static_cast<std::size_t>(count))
+        kept_->rounded.resize(static_cast<std::size_t>(count));
+      narrow(a, kept_->rounded.data(), count);
+      return kept_->rounded.data();
+    }
+  }
+  RightOperand<W>& slice(std::int64_t i) const { return kept_->slices[static_cast<std::size_t>(i)]; }
   std::int64_t column(std::int64_t i) const { return n_ * i / count_; }
   std::int64_t grain(std::int64_t rows) const {
     constexpr std::int64_t kGrain = std::int64_t{1} << 18U;  // multiplications that are worth another thread
@@ -207,14 +224,15 @@ template <class T> class StepWeight {
   const std::int64_t k_;
   const std::int64_t n_;
   std::int64_t count_;
-  std::unique_ptr<Slices> slices_;
+  std::unique_ptr<Kept> kept_;
 };
 
-/// Calls `f` with the element type and the formulas.
-template <class F> void visit_step(RecurrentGates gates, DType dtype, const F& f) {
-  visit_floating(dtype, [&]<class T>(std::type_identity<T>) {
-    recurrent_formulas::visit(gates, [&]<class Step>(Step) { f.template operator()<T, Step>(); });
-  });
+/// Calls `f` with the element type of the weight, and the formulas.
+template <class F> void visit_step(RecurrentGates gates, DType weight, const F& f) {
+  const auto visit = [&]<class W>(std::type_identity<W>) {
+    recurrent_formulas::visit(gates, [&]<class Step>(Step) { f.template operator()<W, Step>(); });
+  };
+  weight == DType::bf16 ? visit(std::type_identity<BFloat16>()) : visit_floating(weight, visit);
 }
 
 }  // namespace
@@ -224,7 +242,8 @@ void CpuBackend::recurrent_step(RecurrentGates gates, const Array& input_part, c
                                 const Array& hidden_before, const Array& cell_before) {
   const auto work = [gates, dtype = output.dtype(), count = output.length(0),
                      &pool = threads(output.device())](const auto&... arrays) {
-    visit_step(gates, dtype, [&]<class T, class Step>() { StepOperands<T, Step>(arrays...).take(pool, 0, count); });
+    visit_step(gates, dtype,
+               [&]<class W, class Step>() { StepOperands<ComputedIn<W>, Step>(arrays...).take(pool, 0, count); });
   };
   stream(output.device())
       .launch("recurrent_step", work, input_part, product, bias, hidden, cell, output, kept, hidden_before,
@@ -237,8 +256,9 @@ void CpuBackend::recurrent_step_gradient(RecurrentGates gates, const Array& kept
                                          const Array& cell_gradient) {
   const auto work = [gates, dtype = gradient.dtype(), count = gradient.length(0),
                      &pool = threads(gradient.device())](const auto&... arrays) {
-    visit_step(gates, dtype,
-               [&]<class T, class Step>() { StepGradientOperands<T, Step>(arrays...).take_back(pool, 0, count); });
+    visit_step(gates, dtype, [&]<class W, class Step>() {
+      StepGradientOperands<ComputedIn<W>, Step>(arrays...).take_back(pool, 0, count);
+    });
   };
   stream(gradient.device())
       .launch("recurrent_step_gradient", work, kept, hidden_before, cell_before, gradient, input_gradient,
@@ -251,9 +271,9 @@ void CpuBackend::recurrent_steps(const RecurrentSteps& steps, const Array& input
   const Array products = Array::empty({hidden.length(0), weight.length(0)}, hidden.dtype(), hidden.device());
   const auto work = [steps, &pool = threads(output.device())](const Array& w, const Array& inputs, const Array& product,
                                                               const auto&... rest) {
-    visit_step(steps.gates, inputs.dtype(), [&]<class T, class Step>() {
-      const StepOperands<T, Step> operands(inputs, product, rest...);
-      const StepWeight<T> turned(pool, operands.length, w.length(0), matrix_of<T>(w, 0).turned(), steps.rows());
+    visit_step(steps.gates, w.dtype(), [&]<class W, class Step>() {
+      const StepOperands<ComputedIn<W>, Step> operands(inputs, product, rest...);
+      const StepWeight<W> turned(pool, operands.length, w.length(0), matrix_of<W>(w, 0).turned(), steps.rows());
       steps.for_each(false, [&](std::int64_t row, std::int64_t count) {
         turned.multiply(count, operands.states.data(), operands.products.data(), false);
         operands.take(pool, row, count);
@@ -271,9 +291,10 @@ void CpuBackend::recurrent_steps_gradient(const RecurrentSteps& steps, bool to_h
                                           const Array& product_gradient, const Array& hidden_gradient,
                                           const Array& cell_gradient) {
   const auto work = [steps, to_hidden, &pool = threads(gradient.device())](const Array& w, const auto&... rest) {
-    visit_step(steps.gates, w.dtype(), [&]<class T, class Step>() {
+    visit_step(steps.gates, w.dtype(), [&]<class W, class Step>() {
+      using T = ComputedIn<W>;
       const StepGradientOperands<T, Step> operands(rest...);
-      const StepWeight<T> by_gates(pool, w.length(0), operands.length, matrix_of<T>(w, 0), steps.rows());
+      const StepWeight<W> by_gates(pool, w.length(0), operands.length, matrix_of<W>(w, 0), steps.rows());
       // Else all of the state's gradient comes by the product, whose gradient is the input part's.
       const bool adds = operands.product_gradients.data() != nullptr;
       const StepRows<T>& products = adds ? operands.product_gradients : operands.input_gradients;

@@ -172,14 +172,15 @@ TEST_CASE("gemm: linear's pieces add the bias of their columns") {
   set_cpu_threads(cpu(), 1);
 }
 
-TEST_CASE_TEMPLATE("gemm: a packed matrix gives the bits of gemm, of parts of it too", T, float, double) {
-  PackedMatrix<T> packed;  // one for all: it is packed anew
+TEST_CASE_TEMPLATE("gemm: a packed matrix gives the bits of gemm, of parts of it too", S, float, double, BFloat16) {
+  using T = ComputedIn<S>;
+  PackedMatrix<S> packed;  // one for all: it is packed anew
   for (const Size& size : {Size{7, 9, 513}, Size{5, 1540, 3}, Size{98, 70, 258}, Size{6, 33, 600}, Size{13, 24, 1}})
     for (const bool transposed : {false, true}) {
-      const T outside = std::numeric_limits<T>::quiet_NaN();
-      Matrix<T> a(size.m, size.k, !transposed, 3, outside);
-      Matrix<T> b(size.k, size.n, transposed, 5, outside);
-      for (std::int64_t step = 0; step < size.k; ++step) b.at(step, step % size.n) += T(0.1);
+      const S outside(std::numeric_limits<T>::quiet_NaN());
+      Matrix<S> a(size.m, size.k, !transposed, 3, outside);
+      Matrix<S> b(size.k, size.n, transposed, 5, outside);
+      for (std::int64_t step = 0; step < size.k; ++step) b.at(step, step % size.n) = S(T(0.7));
       packed.pack(size.k, size.n, b.view());
       CHECK(packed.columns_through(size.n) == size.n);
       CHECK(packed.columns_through(0) == 0);
@@ -189,19 +190,19 @@ TEST_CASE_TEMPLATE("gemm: a packed matrix gives the bits of gemm, of parts of it
         for (const bool accumulate : {false, true}) {
           Matrix<T> expected(size.m, columns, false, 2, T(77));
           Matrix<T> found = expected;
-          gemm<T>(size.m, columns, size.k, a.view(), b.view(), expected.data().data(), expected.leading(), accumulate);
+          gemm<S>(size.m, columns, size.k, a.view(), b.view(), expected.data().data(), expected.leading(), accumulate);
           packed.multiply(size.m, columns, size.k, a.view(), found.data().data(), found.leading(), accumulate);
           CHECK(found.data() == expected.data());
         }
       }
       // Further steps of nothing change nothing: those that are left out are these.
       const std::int64_t steps = size.k / 2 + 1;
-      Matrix<T> zeros = a;
+      Matrix<S> zeros = a;
       for (std::int64_t i = 0; i < size.m; ++i)
-        for (std::int64_t step = steps; step < size.k; ++step) zeros.at(i, step) = 0;
+        for (std::int64_t step = steps; step < size.k; ++step) zeros.at(i, step) = S(T(0));
       Matrix<T> expected(size.m, size.n, false, 2, T(77));
       Matrix<T> found = expected;
-      gemm<T>(size.m, size.n, size.k, zeros.view(), b.view(), expected.data().data(), expected.leading());
+      gemm<S>(size.m, size.n, size.k, zeros.view(), b.view(), expected.data().data(), expected.leading());
       packed.multiply(size.m, size.n, steps, a.view(), found.data().data(), found.leading());
       CHECK(found.data() == expected.data());
     }
