@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -112,6 +113,11 @@ struct SyncOptions {
   /// that processes the failure, before anybody is told of it; an exception it throws is told through `warn`. Default:
   /// appends to the file that the environment variable TUTTI_SYNC_DUMP names, if it is set.
   std::function<void(const std::string&)> dump = {};
+  /// A request to stop ends the group at once: whoever waits in it, on any device and in any process, gets a SyncError
+  /// that says so, and it cannot be joined again. Devices may then have applied different steps: go on from a
+  /// checkpoint. To end a training between two steps, with a checkpoint, see StopOnRequest. Any thread may request it,
+  /// which then tells the devices; tokens may differ between processes, and one of them is enough.
+  std::stop_token cancel = {};
 };
 
 }  // namespace tutti

@@ -52,6 +52,7 @@ struct Fault {
     reduction_failed,  ///< found by whoever joined it
     collective,        ///< found by the server: devices asked for different collectives
     process_failed,    ///< found by the server: another process, of rank `value`, is lost or has failed
+    cancelled,         ///< found by the server: SyncOptions::cancel was asked to stop
     closed,
   };
   Kind kind = Kind::closed;

@@ -74,6 +74,7 @@ SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::uniq
       collectives_(server_, members_) {
   server_.on_reformed(
       [this](const DistributedSyncServer::Reformation& reform) { return make_replicas_equal(members_, reform); });
+  if (options.cancel.stop_possible()) cancel_.emplace(options.cancel, [this] { server_.cancel(); });
 }
 
 void SyncGroup::check(std::span<const Device> devices, const SyncOptions& options) {

@@ -8,8 +8,11 @@
 #include <tutti/distributed/member/sync_member.h>
 #include <tutti/distributed/sync_server.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +48,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   DeviceThreads threads_;
   const std::vector<std::unique_ptr<SyncMember>> members_;
   Collectives collectives_;
+  std::optional<std::stop_callback<std::function<void()>>> cancel_;  // of SyncOptions::cancel
 };
 
 }  // namespace tutti

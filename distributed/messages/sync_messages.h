@@ -151,10 +151,13 @@ struct Close {
   bool unwound = false;  ///< true: by an exception, and other processes are told that this one has failed
 };
 
+/// SyncOptions::cancel was asked to stop.
+struct Cancel {};
+
 // The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
 using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync,
                                  std::unique_ptr<PostCollective>, DeviceFailed, Leave, NextResult, JoinGroup, SetBusy,
-                                 CheckReplica, CheckDeadlines, Close, std::unique_ptr<DeclareParameters>, ProcessesSaid,
-                                 std::unique_ptr<ProcessEnded>, RoundReduced, AwaitOthers>;
+                                 CheckReplica, CheckDeadlines, Close, Cancel, std::unique_ptr<DeclareParameters>,
+                                 ProcessesSaid, std::unique_ptr<ProcessEnded>, RoundReduced, AwaitOthers>;
 
 }  // namespace tutti

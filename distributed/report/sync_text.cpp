@@ -82,7 +82,8 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
                          member, generation, detail);
     case Kind::deadline:
     case Kind::process_failed:
-    case Kind::collective: return detail;
+    case Kind::collective:
+    case Kind::cancelled: return detail;
     case Kind::diverged: return fmt::format("[sync] replicas differ in generation {}: {}", generation, detail);
     case Kind::engine_failed:
       return fmt::format("[sync] the server failed in generation {}: {}", generation, text_of(cause));

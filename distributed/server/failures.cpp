@@ -207,6 +207,16 @@ void DistributedSyncServer::handle(Close& message) {
   joiners_.answer_all(nullptr, std::make_exception_ptr(SyncError("[sync] the group was closed: no other will form")));
 }
 
+void DistributedSyncServer::handle(Cancel&) {
+  if (ledger_->closed()) return;
+  const std::int64_t generation = ledger_->current_generation();
+  fail_group({.kind = Fault::Kind::cancelled, .generation = generation}, nullptr,
+             fmt::format("[sync] {}was cancelled in generation {} (SyncOptions::cancel)",
+                         others_ ? names().process() : "the group ", generation));
+  Close close;
+  handle(close);  // for good
+}
+
 void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }
 
 // The number counts even if copying the state fails: the devices then join the group after it.

@@ -196,6 +196,8 @@ void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
 
 void DistributedSyncServer::close(bool unwound) { post(Close{unwound}); }
 
+void DistributedSyncServer::cancel() { post(Cancel{}); }
+
 void DistributedSyncServer::await_others(bool unwound) {
   if (!others_) return;
   auto waiter = std::make_shared<SyncWaiter>();
