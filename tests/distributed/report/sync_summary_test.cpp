@@ -57,6 +57,12 @@ TEST_CASE("sync_summary: known times") {
   CHECK(summary.parameters[1].hidden == doctest::Approx(1.0));
 }
 
+TEST_CASE("sync_summary: a bucket's time counts once, however many parameters it has") {
+  SyncReport::Step step = step_at(100);
+  step.reductions.insert(step.reductions.begin(), 3, step.reductions.front());
+  CHECK(summarize(report_of({step, step_at(300)})).hidden == doctest::Approx(20.0 / 30.0));
+}
+
 TEST_CASE("sync_summary: exposed time is the median step less the median step without reductions") {
   auto quick = step_at(900);
   quick.reductions_enabled = false;
