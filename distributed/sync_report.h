@@ -25,7 +25,8 @@ struct SyncReport {
     std::chrono::nanoseconds busy;  ///< thread time spent on it; a bucket's is divided among its parameters
   };
   struct DeviceTimes {
-    Time begin;         ///< registration
+    Time opened;        ///< time of sync.step; Time{} if that is not known
+    Time begin;         ///< registration: the synchronised backward begins
     Time backward_end;  ///< collective sync posted
     Time released;      ///< the group committed the step
     Time joined;        ///< its reductions were done: it may step

@@ -88,9 +88,11 @@ class DistributedSyncServer {
   bool has_failed() const noexcept { return state_.has_failed(); }
   /// `arena`: of `layout()`; its memory is written from `arena_free` on, or at once where that is unrecorded: then
   /// nothing that is pending on the device may touch it. Null, when gradients are scattered: they are reduced from
-  /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too.
+  /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too. `opened`:
+  /// when the device's step was, for the report.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
-                           std::shared_ptr<const GradientArena>, Event arena_free = {}, bool passes_on = false);
+                           std::shared_ptr<const GradientArena>, Event arena_free = {}, bool passes_on = false,
+                           Clock::time_point opened = {});
   /// `registered`: the arena that the sender registered for the step, or null. A gradient that lies in its place there
   /// is not looked at again.
   void submit(Stamp, ParameterId, GradientRef, const GradientArena* registered);

@@ -27,7 +27,8 @@ struct SyncSummary {
   Nanoseconds step_time{0};           ///< first registration to last join
   Nanoseconds skew{0};                ///< first device's end of backward to the last one's
   std::vector<Nanoseconds> lateness;  ///< each device's end of backward after the first device's
-  /// Share of all reductions' time before the last device's backward had ended, in [0, 1].
+  /// Share of all buckets' time before the last device's backward had ended, in [0, 1]. Devices are the report's: of
+  /// several processes, what waits for another one's gradients is not hidden.
   double hidden = 0.0;
   std::optional<Nanoseconds> exposed;  ///< step_time less that of steps with reductions switched off, if any
   /// How far off `exposed` may be, half a 95 % interval: what is no larger shows nothing. None: too few steps to tell.

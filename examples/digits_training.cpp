@@ -148,7 +148,8 @@ class Run {
     result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
     write_chrome_trace(sync_, options_.output + "/trace.json");
     if (!result.first_process) return result;
-    result.reduction = processes_.alone() ? measure_reduction() : cost_of(sync_.report());
+    result.reduction = cost_of(sync_.report());
+    if (processes_.alone()) measure_exposed(result.reduction);
     const ReductionCost& cost = result.reduction;
     if (cost.exposed)
       metrics_->write({{"test_accuracy", result.test_accuracy},
@@ -225,9 +226,9 @@ class Run {
 
   // The same steps with reductions on and off in turn; nothing is updated. Every device passes the barrier before the
   // switch is thrown, so that no step sees both.
-  ReductionCost measure_reduction() {
+  void measure_exposed(ReductionCost& cost) {
     constexpr int kPairs = 40;
-    GradientSync sync(devices_, {.recorded_steps = 2 * kPairs});
+    GradientSync sync(devices_, {.recorded_steps = 0});
     auto replicas = sync.replicate(learner_.model());
     std::vector<double> times[2];
     std::barrier round(static_cast<std::ptrdiff_t>(devices_.size()));
@@ -246,7 +247,6 @@ class Run {
         if (d == 0 && i >= 8) times[i % 2].push_back(milliseconds(Clock::now() - start));
       }
     });
-    ReductionCost cost = cost_of(sync.report());
     std::vector<double> differences;
     for (std::size_t i = 0; i < times[0].size(); ++i) differences.push_back(times[0][i] - times[1][i]);
     cost.exposed = median(differences);
@@ -254,7 +254,6 @@ class Run {
     const std::size_t quarter = differences.size() / 4;
     const double spread = differences[differences.size() - 1 - quarter] - differences[quarter];
     cost.noise = 1.82 * spread / std::sqrt(static_cast<double>(differences.size()));  // see SyncSummary::exposed_noise
-    return cost;
   }
 
   const Options options_;

@@ -92,9 +92,13 @@ def read_trace(text):
     """Steps of a trace, as a page holds them; throws TraceError where it has none."""
     events, lost = events_of(text)
     tracks = Tracks(events)
-    backwards, joins, reductions = collections.defaultdict(list), {}, []
+    backwards, forwards, joins, reductions = collections.defaultdict(list), {}, {}, []
     for track, name, begin, end, generation in spans_of(events):
-        if name == "backward":
+        if tracks.device(track) == "reductions":  # there these are names of parameters
+            reductions.append((track, name, begin, end, generation))
+        elif name == "forward":
+            forwards[track, round(end, 3)] = begin
+        elif name == "backward":
             backwards[track].append((begin, end, generation))
         elif name == "join":
             joins[track, round(begin, 3)] = end
@@ -103,17 +107,19 @@ def read_trace(text):
     if not backwards:
         raise TraceError("it has no steps that a group recorded")
     devices = sorted(backwards, key=str)
-    steps = collect_steps(devices, backwards, joins)
+    steps = collect_steps(devices, forwards, backwards, joins)
     names = {}
     add_buckets(steps, reductions, names)
     add_ready(steps, events, devices, backwards, names)
     ordered = sorted(steps.values(), key=lambda step: step["begin"])
     return {"devices": [{"name": tracks.device(track), "process": tracks.process(track[0])} for track in devices],
-            "names": list(names), "steps": ordered[-MOST_STEPS:], "recorded": len(ordered), "lost": lost}
+            "names": list(names), "steps": ordered[-MOST_STEPS:], "recorded": len(ordered), "lost": lost,
+            "hidden": hidden_shares(ordered, devices, tracks)}
 
 
-def collect_steps(devices, backwards, joins):
-    """Steps by generation and how many groups had one of it before."""
+def collect_steps(devices, forwards, backwards, joins):
+    """Steps by generation and how many groups had one of it before. A device's row has its place, when its backward began and
+    ended, when it joined, when it had joined the step before, and when the step was opened, which older traces do not say."""
     steps = {}
     for place, track in enumerate(devices):
         seen = collections.Counter()
@@ -124,7 +130,7 @@ def collect_steps(devices, backwards, joins):
             step = steps.setdefault(key, {"generation": generation, "begin": begin, "end": end, "devices": [], "buckets": [],
                                           "ready": [], "processes": []})
             joined = joins.get((track, round(end, 3)))
-            step["devices"].append([place, begin, end, joined, previous])
+            step["devices"].append([place, begin, end, joined, previous, forwards.get((track, round(begin, 3)))])
             step["processes"].append(track[0])
             step["begin"] = min(step["begin"], begin)
             step["end"] = max(step["end"], joined or end)
@@ -162,6 +168,24 @@ def add_ready(steps, events, devices, backwards, names):
         if before >= 0:
             step = by_begin[places[track], begins[track][before]]
             step["ready"].append([places[track], at, names.setdefault(name.removeprefix("final: "), len(names))])
+
+
+def hidden_shares(steps, devices, tracks):
+    """Of each process: which share of its buckets' time passed before the last of its own backwards had ended, as C++'s
+    SyncSummary::hidden has it, and which before the last backward of all processes."""
+    sums = {}
+    for step in steps:
+        for process, pid in enumerate(step["processes"]):
+            own = [row for row in step["devices"] if devices[row[0]][0] == pid]
+            if any(row[3] is None for row in own):  # it has not ended
+                continue
+            ends = max(row[2] for row in own), max(row[2] for row in step["devices"])
+            sum_of = sums.setdefault(pid, [0.0, 0.0, 0.0])
+            for by, launched, finished, _ in step["buckets"]:
+                if by == process:
+                    for place, end in enumerate((finished, *ends)):
+                        sum_of[place] += max(0.0, min(finished, end) - launched)
+    return [{"process": tracks.process(pid), "own": own / whole, "all": every / whole} for pid, (whole, own, every) in sums.items() if whole > 0]
 
 
 def parameters_of(trace):

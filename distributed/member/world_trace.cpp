@@ -34,7 +34,7 @@ struct ClockTold {
       releases.push_back({static_cast<std::uint64_t>(all[at]), all[at + 1], std::chrono::nanoseconds(all[at + 2])});
   }
   ClockTold(const SyncReport& report, std::int64_t own_kernel)
-      : kernel(own_kernel), begin(first_begin(report)), releases(releases_of(report)) {}
+      : kernel(own_kernel), begin(first_time(report)), releases(releases_of(report)) {}
 };
 
 // Processes of one kernel have one steady clock.

@@ -14,6 +14,8 @@ namespace {
 
 using Time = SyncReport::Time;
 
+// A device's "forward" is all between the opening of its step and the synchronised backward: where micro-batches are
+// accumulated their backwards too, and with Overlap::double_buffered the wait for the step before.
 void add_step(TraceLines& lines, const SyncReport& report, const SyncReport::Step& step) {
   const std::size_t reductions_track = report.devices.size();
   const auto span = [&](std::size_t track, const std::string& name, Time begin, Time end) {
@@ -23,6 +25,7 @@ void add_step(TraceLines& lines, const SyncReport& report, const SyncReport::Ste
   for (std::size_t d = 0; d < step.devices.size(); ++d) {
     const auto& times = step.devices[d];
     if (times.begin == Time{} || times.backward_end == Time{}) continue;
+    if (times.opened != Time{}) span(d, "forward", times.opened, times.begin);
     span(d, "backward", times.begin, times.backward_end);
     if (times.joined != Time{}) span(d, "join", times.backward_end, times.joined);
   }
@@ -60,11 +63,12 @@ std::chrono::nanoseconds clock_shift(std::span<const StepRelease> own, std::span
   return *middle;
 }
 
-std::chrono::nanoseconds first_begin(const SyncReport& report) {
+std::chrono::nanoseconds first_time(const SyncReport& report) {
   Time first = Time::max();
   for (const auto& step : report.steps)
     for (const auto& times : step.devices)
-      if (times.begin != Time{}) first = std::min(first, times.begin);
+      for (const Time at : {times.opened, times.begin})
+        if (at != Time{}) first = std::min(first, at);
   return first.time_since_epoch();
 }
 
@@ -79,7 +83,7 @@ std::string trace_events(const SyncReport& report, int world, std::chrono::nanos
 }
 
 void write_chrome_trace(const SyncReport& report, const std::string& path) {
-  write_trace(trace_events(report, world_of(report.devices), first_begin(report)), path);
+  write_trace(trace_events(report, world_of(report.devices), first_time(report)), path);
 }
 
 }  // namespace tutti

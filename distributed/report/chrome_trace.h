@@ -25,8 +25,8 @@ std::vector<StepRelease> releases_of(const SyncReport&);
 /// between their times of the same commits. 0 where they have none in common.
 std::chrono::nanoseconds clock_shift(std::span<const StepRelease> own, std::span<const StepRelease> other);
 
-/// Time at which the report's first step began; the clock's largest where it has none.
-std::chrono::nanoseconds first_begin(const SyncReport&);
+/// Time at which the report's first step was opened; the clock's largest where it has none.
+std::chrono::nanoseconds first_time(const SyncReport&);
 
 /// A report's events in Chrome's trace event format, a line each, with commas between
 /// them: a track for every device and one for reductions.

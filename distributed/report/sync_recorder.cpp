@@ -25,7 +25,7 @@ SyncRecorder::Record* SyncRecorder::find(std::int64_t generation) {
   return nullptr;
 }
 
-void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time at) {
+void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time opened, Time at) {
   const auto lock = lock_spinning(mutex_);
   events_.add({at, generation, static_cast<std::uint32_t>(device), SyncEvent::kNone, Kind::registered});
   if (steps_ == 0) return;
@@ -45,6 +45,7 @@ void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size
     records_.push_back(std::move(fresh));
     record = &records_.back();
   }
+  record->step.devices[device].opened = opened;
   record->step.devices[device].begin = at;
 }
 

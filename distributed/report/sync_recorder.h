@@ -22,7 +22,7 @@ class SyncRecorder {
       : devices_(devices), steps_(steps), start_(std::chrono::steady_clock::now()), events_(events) {}
 
   void set_parameters(std::size_t count);
-  void begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time);
+  void begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time opened, Time at);
   void ready(std::int64_t generation, std::size_t device, ParameterId, Time);
   void launched(std::int64_t generation, std::span<const GradientLayout::Place> bucket,
                 const std::shared_ptr<CollectiveTask>&, Time);

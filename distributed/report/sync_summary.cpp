@@ -50,6 +50,11 @@ Nanoseconds duration(const SyncReport::Step& step) {
          std::ranges::min(times_of(step, &SyncReport::DeviceTimes::begin));
 }
 
+// Parameters of a bucket are reduced together, and stand one after the other.
+bool are_one_bucket(const SyncReport::Reduction& one, const SyncReport::Reduction& next) {
+  return one.launched == next.launched && one.finished == next.finished;
+}
+
 // Time of the reduction, and how much of it passed before `end`.
 struct Cover {
   Nanoseconds total{0};
@@ -97,10 +102,12 @@ SyncSummary summarize(const SyncReport& report) {
     skews.push_back(last - first);
     for (std::size_t d = 0; d < step.devices.size(); ++d)
       if (step.devices[d].begin != Time{}) lateness[d].push_back(step.devices[d].backward_end - first);
+    const SyncReport::Reduction* before = nullptr;
     for (const auto& reduction : step.reductions) {
       if (reduction.finished == Time{}) continue;
       samples[reduction.parameter.value].add(reduction, last);
-      cover.add(reduction, last);
+      if (before == nullptr || !are_one_bucket(*before, reduction)) cover.add(reduction, last);
+      before = &reduction;
     }
   }
   summary.steps = with.size();

@@ -107,7 +107,7 @@ void DistributedSyncServer::handle(RegisterSyncParameters& message) {
   replicas_.close_parameters();
   end_with_others(true);
   if (ledger_->fault()) return;
-  recorder_.begun(group, generation, member, message.at);
+  recorder_.begun(group, generation, member, message.opened, message.at);
   if (!replicas_.parameters().empty() && !scatters() &&
       (!message.arena || message.arena->layout() != layouts_.current()))
     return fail_group({.kind = Fault::Kind::wrong_place, .member = member, .generation = generation}, nullptr,

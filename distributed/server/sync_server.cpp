@@ -129,10 +129,10 @@ void DistributedSyncServer::await_release(const Answered& waiter, MemberIndex me
 
 void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
                                                 std::shared_ptr<const GradientArena> arena, Event arena_free,
-                                                bool passes_on) {
+                                                bool passes_on, Clock::time_point opened) {
   check_alive();
   post(RegisterSyncParameters{stamp, weight, passes_on, std::move(required), std::move(arena), std::move(arena_free),
-                              Clock::now()},
+                              opened, Clock::now()},
        stamp.member);
 }
 

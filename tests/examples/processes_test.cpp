@@ -38,6 +38,15 @@ nlohmann::json last_line(const std::string& path) {
   return last;
 }
 
+/// What `tutti report` makes of the trace of a run in that folder: the share of reductions that the first process hid.
+double hidden_by_report(const std::string& run) {
+  const Outcome outcome = run_program(
+      "python3 -c 'import sys; sys.path.insert(0, \"command/report\"); import trace_file; "
+      "print(\"hidden\", trace_file.read_trace(open(sys.argv[1]).read())[\"hidden\"][0][\"own\"])' " +
+      run + "/trace.json");
+  return number_after(outcome.output, "hidden ");
+}
+
 std::string text_file(const TemporaryFolder& folder) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "one for the money, two for the show, three to get ready and four to go\n";
@@ -76,6 +85,8 @@ TEST_CASE("processes: digits in two processes is digits on two devices of one, a
     const auto last = last_line(folder.file(std::string(run) + "/metrics.jsonl"));
     CHECK(last.at("reduction_busy_ms").get<double>() > 0.0);
     CHECK(last.contains("reduction_exposed_ms") == (run == std::string("one")));
+    CHECK(last.at("reduction_hidden").get<double>() ==
+          doctest::Approx(hidden_by_report(folder.file(run))).epsilon(1e-9));
   }
   CHECK(number_after(two.output, "test accuracy: ") == number_after(one.output, "test accuracy: "));
   CHECK(two.output.find("[1]") == std::string::npos);

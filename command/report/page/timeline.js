@@ -4,19 +4,18 @@
 // reduction a device waits for its release.
 
 const kLane = 24, kBucketLane = 15, kLeft = 150, kRight = 14, kAxis = 22;
-const kKinds = [["before", "forward, data, optimizer (before backward; not recorded apart)"], ["backward", "backward"], ["wait", "waiting for the slowest device"],
+const kKinds = [["before", "data, optimizer (between steps; not recorded apart)"], ["forward", "forward: from the step's opening to its synchronised backward"], ["backward", "backward"], ["wait", "waiting for the slowest device"],
   ["bucket", "reduction of a bucket, hidden"], ["exposed", "exposed: reductions after every device's backward"], ["release", "release: all is reduced, the device has not gone on yet"]];
 
-// Times of a step that its parts have in common.
+// Times of a step that its parts have in common. Traces of earlier versions do not say when a step was opened.
 function stepTimes(step) {
   const last = Math.max(...step.devices.map(([, , end]) => end));
   const ends = step.devices.map(([, , end, joined]) => joined ?? end), previous = step.devices.map((row) => row[4]).filter((at) => at !== null);
-  const end = Math.max(...ends), before = previous.length ? Math.max(0, step.begin - Math.max(...previous)) : 0;
-  const reduced = step.buckets.reduce((sum, [, launched, finished]) => sum + finished - launched, 0);
-  const hidden = step.buckets.reduce((sum, [, launched, finished]) => sum + Math.max(0, Math.min(finished, last) - launched), 0);
+  const opens = step.devices.map((row) => row[5]).filter((at) => at !== null), opened = Math.min(step.begin, ...opens);
+  const end = Math.max(...ends), before = previous.length ? Math.max(0, opened - Math.max(...previous)) : 0;
   const reducedAt = Math.max(last, ...step.buckets.map(([, , finished]) => finished));
-  return {last, end, before, reducedAt, whole: end - step.begin, backward: last - step.begin, exposed: reducedAt - last, release: Math.max(0, end - reducedAt),
-    waits: step.devices.map(([, , own]) => last - own), hidden: reduced > 0 ? hidden / reduced : null};
+  return {last, end, before, opened, forward: opens.length ? step.begin - opened : null, reducedAt, whole: end - step.begin, backward: last - step.begin, exposed: reducedAt - last, release: Math.max(0, end - reducedAt),
+    waits: step.devices.map(([, , own]) => last - own)};
 }
 
 // Names of devices with their processes, where there are several.
@@ -65,20 +64,26 @@ class Timeline {
   }
 
   keys() {
-    return make("div", {class: "keys"}, ...kKinds.map(([kind, text]) => make("span", {}, make("i", {style: {background: `var(--${kind === "before" ? "forward" : kind === "bucket" ? "hidden" : kind})`}}), text)),
+    const opened = this.runs[this.run].trace.steps.some((step) => step.times.forward !== null);
+    const kinds = opened ? kKinds : [["before", "forward, data, optimizer (before backward; not recorded apart)"], ...kKinds.slice(2)];
+    return make("div", {class: "keys"}, ...kinds.map(([kind, text]) => make("span", {}, make("i", {style: {background: `var(--${kind === "bucket" ? "hidden" : kind})`}}), text)),
       make("span", {}, "│ a gradient is ready"));
   }
 
   comparison() {
+    const several = this.runs.some(({trace}) => trace.hidden.length > 1);
+    const shares = (trace, kind) => trace.hidden.map((each) => `${trace.hidden.length > 1 ? `${each.process}: ` : ""}${(100 * each[kind]).toFixed(0)} %`).join(", ") || "–";
     const row = ({name, trace}) => {
-      const times = trace.steps.map((step) => step.times), middle = (field) => microsecondsText(median(times.map(field)));
-      const hidden = median(times.map((each) => each.hidden).filter((share) => share !== null));
-      return make("tr", {}, make("td", {}, name), make("td", {}, numberText(trace.steps.length)), make("td", {}, middle((each) => each.whole)), make("td", {}, middle((each) => each.backward)),
-        make("td", {}, middle((each) => Math.max(...each.waits))), make("td", {}, middle((each) => each.exposed)), make("td", {}, middle((each) => each.release)), make("td", {}, hidden === null ? "–" : `${(100 * hidden).toFixed(0)} %`),
+      const times = trace.steps.map((step) => step.times), middle = (field) => microsecondsText(median(times.map(field).filter((time) => time !== null)));
+      return make("tr", {}, make("td", {}, name), make("td", {}, numberText(trace.steps.length)), make("td", {}, middle((each) => each.forward)), make("td", {}, middle((each) => each.whole)), make("td", {}, middle((each) => each.backward)),
+        make("td", {}, middle((each) => Math.max(...each.waits))), make("td", {}, middle((each) => each.exposed)), make("td", {}, middle((each) => each.release)), make("td", {}, shares(trace, "own")), several ? make("td", {}, shares(trace, "all")) : null,
         make("td", {}, numberText(median(trace.steps.map((step) => step.buckets.filter(([process]) => process === 0).length)))));
     };
-    const heads = ["medians of recorded steps", "steps", "backward's begin to the end", "all backwards", "first waits for last", "exposed", "release", "reduction hidden", "buckets of a process"];
-    return make("div", {class: "scroll"}, make("table", {id: "steps-table"}, make("tr", {}, ...heads.map((text) => make("th", {}, text))), ...this.runs.map(row)));
+    const heads = ["medians of recorded steps", "steps", "forward", "backward's begin to the end", "all backwards", "first waits for last", "exposed", "release",
+      ...(several ? ["hidden behind own process's backwards", "hidden behind all processes' backwards"] : ["reductions hidden"]), "buckets of a process"];
+    const meaning = "Hidden is the share of the buckets' time in all recorded steps that passed before the last backward had ended" +
+      (several ? ": of the process's own devices, as sync/hidden and reduction_hidden among a run's figures say, or of all processes. Waiting for another process's gradients is hidden in the latter only." : ", as sync/hidden and reduction_hidden among a run's figures say.");
+    return make("div", {}, make("div", {class: "scroll"}, make("table", {id: "steps-table"}, make("tr", {}, ...heads.map((text) => make("th", {}, text))), ...this.runs.map(row))), make("p", {class: "faint"}, meaning));
   }
 
   chooser(steps) {
@@ -92,10 +97,10 @@ class Timeline {
       button("typical", () => typicalStep(steps)), button("slowest", slowest), make("button", {type: "button", onclick: () => { this.window = null; this.redraw(); }}, "Show whole step"));
   }
 
-  // A bar for each step: before backward, until the last backward's end, exposed.
+  // A bar for each step: until the last backward's end, exposed, release, and above them forward and what was before.
   drawOverview(steps) {
     const width = Math.max(300, this.element.clientWidth - 34), height = 84, each = (width - kLeft - kRight) / steps.length;
-    const heights = steps.map(({times}) => Math.min(times.before, 2 * times.whole) + times.whole), top = Math.max(...heights), highest = Math.min(top, 4 * median(heights)), scale = (height - 6) / (highest || 1);
+    const heights = steps.map(({times}) => Math.min(times.before, 2 * times.whole) + times.forward + times.whole), top = Math.max(...heights), highest = Math.min(top, 4 * median(heights)), scale = (height - 6) / (highest || 1);
     const bars = steps.map((step, k) => {
       const {times} = step, x = kLeft + k * each, wide = Math.max(0.5, each - (each > 4 ? 1.5 : 0));
       let sum = 0;
@@ -105,15 +110,15 @@ class Timeline {
       };
       return draw("g", {onclick: () => { this.step = k; this.window = null; this.redraw(); }},
         k === this.step ? draw("rect", {class: "chosen", x: x - 1, y: 0, width: wide + 2, height}) : null, part("backward", times.backward), part("exposed", times.exposed), part("release", times.release),
-        part("before", Math.min(times.before, 2 * times.whole)), draw("title", {}, stepText(steps, k)));
+        part("forward", times.forward ?? 0), part("before", Math.min(times.before, 2 * times.whole)), draw("title", {}, stepText(steps, k)));
     });
     this.overview.replaceChildren(draw("svg", {class: "lanes overview", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "All recorded steps; the buttons below choose one"},
       draw("text", {x: 0, y: 14}, "all recorded steps"), draw("text", {x: 0, y: 30}, `${highest < top ? "cut at" : "highest:"} ${microsecondsText(highest)}`), draw("g", {class: "spans"}, ...bars)));
   }
 
   whole(step) {
-    const previous = step.devices.map((row) => row[4]).filter((at) => at !== null), size = step.times.end - step.begin;
-    return [previous.length ? Math.max(Math.min(...previous, step.begin), step.begin - 0.5 * size) : step.begin, Math.max(step.times.end, step.end) + 0.01 * size];
+    const previous = step.devices.map((row) => row[4]).filter((at) => at !== null), size = step.times.end - step.begin, {opened} = step.times;
+    return [previous.length ? Math.max(Math.min(...previous, opened), opened - 0.5 * size) : opened, Math.max(step.times.end, step.end) + 0.01 * size];
   }
 
   drawDetail(trace, step) {
@@ -128,10 +133,11 @@ class Timeline {
     let y = 4;
     const buckets = step.buckets.map((bucket, place) => ({bucket, place, ready: bucketReady(trace, step, bucket)}));
     step.processNames.forEach((process, number) => {
-      for (const [device, begin, end, joined, previous] of step.devices.filter(([each]) => trace.devices[each].process === process)) {
+      for (const [device, begin, end, joined, previous, opened] of step.devices.filter(([each]) => trace.devices[each].process === process)) {
         const name = this.names[device], done = joined ?? end, {last, reducedAt} = step.times;
         parts.push(draw("text", {class: "lane", x: 0, y: y + 15}, name),
-          previous === null ? null : bar("before", previous, begin, y, kLane - 6, `${name}: forward, data and optimizer, ${microsecondsText(begin - previous)} before its backward`),
+          previous === null ? null : bar("before", previous, opened ?? begin, y, kLane - 6, `${name}: ${opened === null ? "forward, " : ""}data and optimizer, ${microsecondsText((opened ?? begin) - previous)} before its ${opened === null ? "backward" : "step was opened"}`),
+          opened === null ? null : bar("forward", opened, begin, y, kLane - 6, `${name}: forward from ${since(opened)} to ${since(begin)}, ${microsecondsText(begin - opened)}`),
           bar("backward", begin, end, y, kLane - 6, `${name}: backward from ${since(begin)} to ${since(end)}, ${microsecondsText(end - begin)}`),
           bar("wait", end, Math.min(done, last), y, kLane - 6, `${name}: waits for the slowest device from ${since(end)}, ${microsecondsText(Math.min(done, last) - end)}`),
           bar("exposed", last, Math.min(done, reducedAt), y, kLane - 6, `${name}: exposed from ${since(last)}, ${microsecondsText(Math.min(done, reducedAt) - last)}`),

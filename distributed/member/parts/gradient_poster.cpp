@@ -30,6 +30,7 @@ void GradientPoster::begin_step() {
   arena_ = nullptr;
   buffers_before_.clear();
   if (check_is_due()) replica_.append_buffers(buffers_before_);
+  opened_ = std::chrono::steady_clock::now();
 }
 
 void GradientPoster::post_without_loss() {
@@ -100,7 +101,7 @@ void GradientPoster::register_with(std::span<const ParameterUse> uses) {
   const Event ready = compute_stream(place_.device).record();
   arena_ = gradients.arena();
   registered_ = true;
-  place_.server.register_parameters(standing_.stamp(), weight_.total(), required_, arena_, ready, passes_on_);
+  place_.server.register_parameters(standing_.stamp(), weight_.total(), required_, arena_, ready, passes_on_, opened_);
   for (const ParameterId id : accumulated) submit(id, gradients.local(id, ready));
 }
 

@@ -9,6 +9,7 @@
 #include <tutti/distributed/member/parts/step_results.h>
 #include <tutti/distributed/member/parts/step_weight.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -24,7 +25,8 @@ class GradientPoster final : public GradientObserver {
   /// Takes references: the arguments outlive the poster.
   GradientPoster(const MemberPlace&, const Standing&, const StepWeight&, Replica&, StepResults&);
 
-  void begin_step();  ///< notes the replica's buffers, which the forward writes, where replicas are compared
+  /// Notes when the step was opened and, where replicas are compared, the buffers, which the forward writes.
+  void begin_step();
   void forget() noexcept { required_ = nullptr; }  ///< forgets what the old group required
   /// The synchronised backward of the open step has begun: what the group knows of it cannot change any more.
   bool has_registered() const noexcept { return registered_; }
@@ -57,7 +59,8 @@ class GradientPoster final : public GradientObserver {
   std::shared_ptr<const RequiredSet> required_;
   std::shared_ptr<const GradientArena> arena_;  // registered for the step
   bool registered_ = false;
-  ExpectedBuckets buckets_;       // buckets of this step
+  std::chrono::steady_clock::time_point opened_;  // the step
+  ExpectedBuckets buckets_;                       // buckets of this step
   ReplicaDigest buffers_before_;  // digest of the buffers as the step opened, where replicas are compared
   bool passes_on_ = false;
   std::size_t told_leaves_ = 0;  // leaves of no group in the backward that had the most

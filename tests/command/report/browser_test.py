@@ -255,6 +255,13 @@ class Pages(InBrowser):
         for word in ("w, b", "7\u202fµs · 8\u202fµs", "8.5\u202fµs", "12.5\u202fµs", "4\u202fµs", "1.5\u202fµs"):  # ready, launched, finished, took, exposed
             self.assertIn(word, buckets)
         self.browser.run("document.querySelector('#timeline').scrollIntoView({block: 'center'});")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('svg.detail .forward').length;"), 2)
+        self.assertEqual(self.browser.run("return [...document.querySelector('#steps-table').rows].map((row) => row.cells[2].innerText);"), ["forward", "4\u202fµs"])
+        keys = self.text("#timeline .keys")
+        for word in ("forward: from the step's opening to its synchronised backward", "data, optimizer (between steps"):
+            self.assertIn(word, keys)
+        self.browser.point(self.browser.element("svg.detail .forward"))
+        self.browser.wait("document.querySelector('.told').innerText === 'cpu:0: forward from −4\u202fµs to 0\u202fµs, 4\u202fµs'")
         self.browser.point(self.browser.element("svg.detail .backward"), (20, 0))
         self.browser.wait("document.querySelector('.told').innerText.startsWith('cpu:0: backward from 0')")
         self.browser.run("document.querySelector('[aria-label=\"The step before\"]').click();")
@@ -268,6 +275,24 @@ class Pages(InBrowser):
             self.assertIn(word, table)
         self.browser.run("[...document.querySelectorAll('#parameter-table th button')].find((each) => each.innerText.startsWith('ready as')).click();")
         self.assertEqual(self.browser.run("return document.querySelector('#parameter-table td').innerText;"), "w")
+
+    def test_a_trace_that_does_not_say_when_steps_were_opened(self):
+        run = self.run_folder("run", [{"iteration": 1, "loss": 1}], trace=True)
+        (run / "trace.json").write_text(report_files.older_trace_text())
+        self.show(run)
+        self.assertEqual(self.browser.run("return [document.querySelectorAll('svg.detail .forward').length, document.querySelectorAll('svg.detail .before').length];"), [0, 2])
+        self.assertEqual(self.browser.run("return document.querySelector('#steps-table').rows[1].cells[2].innerText;"), "–")
+        self.assertIn("forward, data, optimizer (before backward; not recorded apart)", self.text("#timeline .keys"))
+
+    def test_what_two_processes_hide_is_named_as_the_figures_have_it(self):
+        run = self.run_folder("run", [{"iteration": 1, "loss": 1}, {"reduction_hidden": 0.15}], trace=True)
+        (run / "trace.json").write_text(report_files.trace_of_two_processes())
+        self.show(run)
+        cells = dict(self.browser.run("return [...document.querySelector('#steps-table').rows[0].cells].map((head, k) => [head.innerText, document.querySelector('#steps-table').rows[1].cells[k].innerText]);"))
+        self.assertEqual(cells["hidden behind own process's backwards"], "rank 0: 15 %, rank 1: 80 %")
+        self.assertEqual(cells["hidden behind all processes' backwards"], "rank 0: 75 %, rank 1: 80 %")
+        self.assertIn("reduction_hidden, at the end\t0.15", self.text("#figures"))
+        self.assertIn("as sync/hidden and reduction_hidden among a run's figures say", self.text("#timeline"))
 
     def test_broken_and_half_written_files(self):
         self.show(self.run_folder("run", [{"iteration": 1, "loss": 1}, "no JSON\n", {"iteration": 2, "loss": 2}, '{"iteration": 3, "lo']))

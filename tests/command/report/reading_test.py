@@ -8,7 +8,7 @@ import math
 import unittest
 import unittest.mock
 
-from report_files import InFolder, trace_text, unpacked
+from report_files import InFolder, older_trace_text, trace_of_two_processes, trace_text, unpacked
 
 import chart_groups  # of the program, whose folder report_files names
 import metrics_file
@@ -142,12 +142,29 @@ class Traces(unittest.TestCase):
         trace = trace_file.read_trace(trace_text())
         self.assertEqual([device["name"] for device in trace["devices"]], ["cpu:0", "cpu:1"])
         first, second = trace["steps"]
-        self.assertEqual(first["devices"], [[0, 0.0, 10.0, 15.0, None], [1, 1.0, 11.0, 15.0, None]])
-        self.assertEqual([row[4] for row in second["devices"]], [15.0, 15.0])
+        self.assertEqual(first["devices"], [[0, 0.0, 10.0, 15.0, None, -4.0], [1, 1.0, 11.0, 15.0, None, -3.0]])
+        self.assertEqual([row[4:] for row in second["devices"]], [[15.0, 96.0], [15.0, 97.0]])
         self.assertEqual([bucket[:3] for bucket in first["buckets"]], [[0, 8.5, 12.5]])
         self.assertEqual([trace["names"][name] for name in first["buckets"][0][3]], ["w", "b"])
         self.assertEqual(len(first["ready"]), 4)
         self.assertEqual(trace_file.parameters_of(trace)["b"], {"order": 2, "ready": 7, "reduction": 4, "together": 2})
+
+    def test_a_trace_without_forward_reads_as_before(self):
+        trace, older = trace_file.read_trace(trace_text()), trace_file.read_trace(older_trace_text())
+        self.assertEqual({row[5] for step in older["steps"] for row in step["devices"]}, {None})
+        for step in (*trace["steps"], *older["steps"]):
+            step["devices"] = [row[:5] for row in step["devices"]]
+        self.assertEqual(trace, older)
+
+    def test_parameters_may_be_called_as_spans_are(self):
+        trace = trace_file.read_trace(trace_text().replace('"w"', '"forward"').replace('"b"', '"backward"'))
+        self.assertEqual(len(trace["devices"]), 2)
+        self.assertEqual([trace["names"][name] for name in trace["steps"][0]["buckets"][0][3]], ["forward", "backward"])
+
+    def test_what_is_hidden_is_told_of_each_process_and_of_all(self):
+        self.assertEqual(trace_file.read_trace(trace_text())["hidden"], [{"process": "", "own": 2.5 / 4, "all": 2.5 / 4}])
+        self.assertEqual(trace_file.read_trace(trace_of_two_processes())["hidden"],
+                         [{"process": "rank 0", "own": 3 / 20, "all": 15 / 20}, {"process": "rank 1", "own": 8 / 10, "all": 8 / 10}])
 
     def test_a_trace_that_is_cut_gives_what_it_has(self):
         text = trace_text()

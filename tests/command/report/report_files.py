@@ -58,12 +58,36 @@ class InFolder(unittest.TestCase):
 
 
 def trace_text():
-    """Two steps of two devices; in each `w` and `b` are a bucket, ready at 5 and 8."""
+    """Two steps of two devices; in each `w` and `b` are a bucket, ready at 5 and 8. Forward takes 4."""
     events = [{"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": {"name": name}} for tid, name in enumerate(("cpu:0", "cpu:1", "reductions"))]
     for generation, at in ((1, 0.0), (2, 100.0)):
         for tid in (0, 1):
-            events += [{"name": "backward", "ph": "X", "pid": 1, "tid": tid, "ts": at + tid, "dur": 10.0, "args": {"generation": generation}},
+            events += [{"name": "forward", "ph": "X", "pid": 1, "tid": tid, "ts": at + tid - 4.0, "dur": 4.0, "args": {"generation": generation}},
+                       {"name": "backward", "ph": "X", "pid": 1, "tid": tid, "ts": at + tid, "dur": 10.0, "args": {"generation": generation}},
                        {"name": "join", "ph": "X", "pid": 1, "tid": tid, "ts": at + tid + 10.0, "dur": 5.0 - tid, "args": {"generation": generation}},
                        {"name": "final: w", "ph": "i", "pid": 1, "tid": tid, "ts": at + 5.0 + tid}, {"name": "final: b", "ph": "i", "pid": 1, "tid": tid, "ts": at + 7.0 + tid}]
         events += [{"name": name, "ph": "X", "pid": 1, "tid": 2, "ts": at + 8.5, "dur": 4.0, "args": {"generation": generation}} for name in ("w", "b")]
+    return text_of(events)
+
+
+def older_trace_text():
+    """The same as it was written when nobody recorded when a step was opened."""
+    return text_of(event for event in json.loads(trace_text())["traceEvents"] if event["name"] != "forward")
+
+
+def trace_of_two_processes():
+    """A step of two processes with a device each. Rank 0's backward ends at 10, rank 1's at 30; of 20 of reductions rank 0 has 3
+    before 10 and 15 before 30, and rank 1, of 10, has 8 before 30."""
+    events = []
+    for rank, (end, buckets) in enumerate(((10.0, ((7.0, 5.0, ("w", "b")), (20.0, 15.0, ("v",)))), (30.0, ((22.0, 10.0, ("w", "b")),)))):
+        track = {"pid": rank + 1, "tid": 0}
+        step = track | {"ph": "X", "args": {"generation": 1}}
+        events += [track | {"name": "process_name", "ph": "M", "args": {"name": f"rank {rank}"}}, track | {"name": "thread_name", "ph": "M", "args": {"name": f"rank {rank} cpu:0"}},
+                   track | {"tid": 1, "name": "thread_name", "ph": "M", "args": {"name": "reductions"}},
+                   step | {"name": "backward", "ts": 0.0, "dur": end}, step | {"name": "join", "ts": end, "dur": 40.0 - end}]
+        events += [step | {"tid": 1, "name": name, "ts": launched, "dur": taken} for launched, taken, names in buckets for name in names]
+    return text_of(events)
+
+
+def text_of(events):
     return '{"traceEvents":[\n' + ",\n".join(json.dumps(event) for event in events) + "\n]}"

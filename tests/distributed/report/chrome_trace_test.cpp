@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -54,24 +55,47 @@ TEST_CASE("chrome_trace: one file has the tracks of all processes, in one time")
     std::set<std::string> names;
     std::map<int, int> backwards;
     std::map<int, int> reductions;
+    std::set<std::vector<double>> forwards_ended;  // process, track, time
+    std::set<std::vector<double>> backwards_begun;
     double first = 1e18;
     double last = 0.0;
     for (const auto& event : trace.at("traceEvents")) {
       const int process = event.at("pid");
+      const auto at = [&](double time) { return std::vector{1.0 * process, event.at("tid").get<double>(), time}; };
       if (event.at("ph") == "M") names.insert(event.at("args").at("name"));
       if (event.at("ph") != "X") continue;
-      first = std::min(first, event.at("ts").get<double>());
-      last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
+      const double begin = event.at("ts");
+      const double end = begin + event.at("dur").get<double>();
+      first = std::min(first, begin);
+      last = std::max(last, end);
       if (event.at("name") == "backward") ++backwards[process];
+      if (event.at("name") == "backward") backwards_begun.insert(at(std::round(1000.0 * begin)));
+      if (event.at("name") == "forward") forwards_ended.insert(at(std::round(1000.0 * end)));
       if (event.at("name") == "left" || event.at("name") == "right") ++reductions[process];
     }
     CHECK(names ==
           std::set<std::string>{"rank 0", "rank 1", "rank 0 cpu:0", "rank 0 cpu:1", "rank 1 cpu:2", "reductions"});
     CHECK(backwards == std::map<int, int>{{1, 2 * kSteps}, {2, kSteps}});
+    CHECK(backwards_begun.size() == 3 * kSteps);
+    CHECK(forwards_ended == backwards_begun);
     CHECK(reductions == std::map<int, int>{{1, 2 * kSteps}, {2, 2 * kSteps}});
     CHECK(first == 0.0);
     CHECK(last < 600e6);  // the clock that both have: microseconds since the first event, not since the machine's start
   }
+}
+
+TEST_CASE(
+    "chrome_trace: forward begins where a step is opened, which is time 0, and none is drawn where that is unknown") {
+  const auto at = [](int microsecond) { return SyncReport::Time{} + std::chrono::microseconds(microsecond); };
+  SyncReport report{members_of(std::vector<Device>{cpu(0), cpu(1)}), {}, {SyncReport::Step{}}};
+  report.steps[0].devices = {{at(100), at(130), at(150), at(160), at(160)}, {{}, at(140), at(150), at(160), at(160)}};
+  CHECK(first_time(report) == std::chrono::microseconds(100));
+  const std::string events = trace_events(report, 1, first_time(report));
+  CAPTURE(events);
+  CHECK(events.find(R"("name":"forward","ph":"X","pid":1,"tid":0,"ts":0.000,"dur":30.000,)") != std::string::npos);
+  CHECK(events.find(R"("name":"backward","ph":"X","pid":1,"tid":0,"ts":30.000,"dur":20.000,)") != std::string::npos);
+  CHECK(events.find(R"("name":"backward","ph":"X","pid":1,"tid":1,"ts":40.000,"dur":10.000,)") != std::string::npos);
+  CHECK(events.find("forward") == events.rfind("forward"));
 }
 
 TEST_CASE("chrome_trace: the first process alone writes, and says where it cannot") {

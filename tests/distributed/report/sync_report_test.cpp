@@ -78,11 +78,30 @@ TEST_CASE("sync_report: what happens to a step happens in order, with a thread f
       }
     }
     for (const auto& device : step.devices) {
+      CHECK(device.opened > SyncReport::Time{});
+      CHECK(device.opened <= device.begin);
       CHECK(device.released >= device.backward_end);
       CHECK(device.joined >= device.released);
     }
     CHECK(SyncReport::skew(step).count() >= 0);
   }
+}
+
+TEST_CASE("sync_report: a step that accumulates is opened before its first micro-batch") {
+  GradientSync sync(test_devices(1), kSingle);
+  auto replicas = sync.replicate(TwoBranches{});
+  auto step = sync.step(test_device());
+  const auto opened = std::chrono::steady_clock::now();
+  {
+    const NoSync local = step.no_sync();
+    backward(two_stage_loss(replicas[0]));
+  }
+  const auto accumulated = std::chrono::steady_clock::now();
+  step.backward(two_stage_loss(replicas[0]));
+  const SyncReport report = sync.report();
+  REQUIRE(report.steps.size() == 1);
+  CHECK(report.steps[0].devices[0].opened <= opened);
+  CHECK(report.steps[0].devices[0].begin >= accumulated);
 }
 
 TEST_CASE("sync_report: keeps the last steps only") {

@@ -19,12 +19,13 @@ namespace {
 
 SyncReport::Time at(int microsecond) { return SyncReport::Time{} + microseconds(microsecond); }
 
-// Two devices: cpu:1 ends its backward 20 us after cpu:0. "a" is reduced before that, half of "b" after it.
+// Two devices, whose forwards take 30 us: cpu:1 ends its backward 20 us after cpu:0. "a" is reduced before that, half
+// of "b" after it.
 SyncReport::Step step_at(int start) {
   SyncReport::Step step;
   step.generation = 1;
-  step.devices = {{at(start), at(start + 40), at(start + 60), at(start + 80)},
-                  {at(start + 5), at(start + 60), at(start + 60), at(start + 100)}};
+  step.devices = {{at(start - 30), at(start), at(start + 40), at(start + 60), at(start + 80)},
+                  {at(start - 25), at(start + 5), at(start + 60), at(start + 60), at(start + 100)}};
   step.reductions = {{{0}, {at(start + 10), at(start + 14)}, at(start + 16), at(start + 26), {}},
                      {{1}, {at(start + 39), {}}, at(start + 50), at(start + 70), {}}};
   return step;
@@ -54,6 +55,12 @@ TEST_CASE("sync_summary: known times") {
   CHECK(summary.parameters[1].queued == microseconds(2));
   CHECK(summary.parameters[1].spread == microseconds(4));
   CHECK(summary.parameters[1].hidden == doctest::Approx(1.0));
+}
+
+TEST_CASE("sync_summary: a bucket's time counts once, however many parameters it has") {
+  SyncReport::Step step = step_at(100);
+  step.reductions.insert(step.reductions.begin(), 3, step.reductions.front());
+  CHECK(summarize(report_of({step, step_at(300)})).hidden == doctest::Approx(20.0 / 30.0));
 }
 
 TEST_CASE("sync_summary: exposed time is the median step less the median step without reductions") {
