@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails,
-what tools/setup.sh shows, and what ./dev check leaves out where CI's time runs out."""
+what tools/setup.sh shows, what ./dev check leaves out where CI's time runs out, and what the checks of commits name."""
 
 import pathlib
 import re
@@ -165,6 +165,15 @@ class TimeLeft(unittest.TestCase):
 
     def test_without_a_limit_all_is_run(self):
         self.assertEqual(self.ask(None, None), "A\nB\n0 skipped: \n")
+
+
+class Commits(unittest.TestCase):
+    def test_files_and_folders_that_checks_of_commits_name_are_there(self):
+        """Paths of .pre-commit-config.yaml: what is run, and patterns that name one file (`^a\\.md$`) or folder (`^a/`)."""
+        text = (ROOT / ".pre-commit-config.yaml").read_text().replace("\\.", ".")
+        named = re.findall(r"(?:entry: |\^)([\w.]+[/.][\w./]*)", text)
+        self.assertGreaterEqual(len(named), 15)
+        self.assertEqual([path for path in named if not (ROOT / path).exists()], [])
 
 
 if __name__ == "__main__":
