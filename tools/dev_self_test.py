@@ -87,6 +87,21 @@ class Answers(unittest.TestCase):
             self.assertIn(text, done.stderr)
             self.assertNotIn("setup.sh was called", done.stderr)
 
+    def test_docs_say_how_far_they_are_and_what_is_wrong(self):
+        setup, calls, python = self.root / "tools/setup.sh", (self.root / "tools/setup.sh").read_text(), self.root / "build/docs/bin/python3"
+        self.addCleanup(setup.write_text, calls)
+        self.addCleanup(shutil.rmtree, self.root / "build")
+        setup.write_text("#!/bin/sh\n")
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho $1; sleep 1.6; echo where it is\n")
+        python.chmod(0o755)
+        status, said = run_on_terminal([self.root / "dev", "docs"], columns=120)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"\rdocs: building the site: [12] s, about 10 s left; tools/documents/build_site.py *\r *\rwhere it is\r\n$")
+        python.write_text("#!/bin/sh\necho begun; echo a link leads nowhere >&2; exit 1\n")
+        done = subprocess.run([self.root / "dev", "docs"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "begun\na link leads nowhere\n"))
+
     def test_peers_without_pytorch_say_how_to_go_on(self):
         setup, calls = self.root / "tools/setup.sh", (self.root / "tools/setup.sh").read_text()
         self.addCleanup(setup.write_text, calls)
