@@ -50,9 +50,9 @@ library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' -not -path '*/glibc
 export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export CMAKE_PREFIX_PATH=${library%/lib*}
 
-# shown DOCUMENT LANGUAGE: the blocks of that language in docs/DOCUMENT.
+# shown DOCUMENT LANGUAGE [HEADING]: the blocks of that language in docs/DOCUMENT, or of what follows the heading there.
 shown() {
-  sed -n "/^\`\`\`$2\$/,/^\`\`\`\$/p" "$sources/../../docs/$1" | sed '/^```/d'
+  sed -n "/^${3:-}/,\$p" "$sources/../../docs/$1" | sed -n "/^\`\`\`$2\$/,/^\`\`\`\$/p" | sed '/^```/d'
 }
 
 with_pkg_config() {
@@ -109,10 +109,11 @@ with_meson() {
   meson setup . "$sources/meson" && ninja && ./consumer
 }
 
-# Trains in the background of an event loop, and is cancelled.
+# Trains in the background of an event loop, and is cancelled: what docs/guides/embedding.md shows.
 in_an_event_loop() {
+  shown guides/embedding.md cpp '## A whole program' >event_loop.cpp
   # shellcheck disable=SC2046  # one word each
-  g++ -std=c++20 -Wall -Wextra -Werror "$sources/event_loop.cpp" -o event_loop $(pkg-config --cflags --libs tutti) &&
+  g++ -std=c++20 -Wall -Wextra -Werror event_loop.cpp -o event_loop $(pkg-config --cflags --libs tutti) &&
     timeout 60 ./event_loop
 }
 
