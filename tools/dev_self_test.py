@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """./dev where it answers before it installs, configures or compiles anything, in a copy whose every such step fails,
-what tools/setup.sh shows, and what ./dev check leaves out where CI's time runs out."""
+what tools/setup.sh shows, what ./dev check leaves out where CI's time runs out, and what the checks of commits name."""
 
 import pathlib
 import re
@@ -87,6 +87,21 @@ class Answers(unittest.TestCase):
             self.assertIn(text, done.stderr)
             self.assertNotIn("setup.sh was called", done.stderr)
 
+    def test_docs_say_how_far_they_are_and_what_is_wrong(self):
+        setup, calls, python = self.root / "tools/setup.sh", (self.root / "tools/setup.sh").read_text(), self.root / "build/docs/bin/python3"
+        self.addCleanup(setup.write_text, calls)
+        self.addCleanup(shutil.rmtree, self.root / "build")
+        setup.write_text("#!/bin/sh\n")
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho $1; sleep 1.6; echo where it is\n")
+        python.chmod(0o755)
+        status, said = run_on_terminal([self.root / "dev", "docs"], columns=120)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"\rdocs: building the site: [12] s, about 10 s left; tools/documents/build_site.py *\r *\rwhere it is\r\n$")
+        python.write_text("#!/bin/sh\necho begun; echo a link leads nowhere >&2; exit 1\n")
+        done = subprocess.run([self.root / "dev", "docs"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "begun\na link leads nowhere\n"))
+
     def test_peers_without_pytorch_say_how_to_go_on(self):
         setup, calls = self.root / "tools/setup.sh", (self.root / "tools/setup.sh").read_text()
         self.addCleanup(setup.write_text, calls)
@@ -165,6 +180,15 @@ class TimeLeft(unittest.TestCase):
 
     def test_without_a_limit_all_is_run(self):
         self.assertEqual(self.ask(None, None), "A\nB\n0 skipped: \n")
+
+
+class Commits(unittest.TestCase):
+    def test_files_and_folders_that_checks_of_commits_name_are_there(self):
+        """Paths of .pre-commit-config.yaml: what is run, and patterns that name one file (`^a\\.md$`) or folder (`^a/`)."""
+        text = (ROOT / ".pre-commit-config.yaml").read_text().replace("\\.", ".")
+        named = re.findall(r"(?:entry: |\^)([\w.]+[/.][\w./]*)", text)
+        self.assertGreaterEqual(len(named), 15)
+        self.assertEqual([path for path in named if not (ROOT / path).exists()], [])
 
 
 if __name__ == "__main__":

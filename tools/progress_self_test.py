@@ -76,11 +76,30 @@ class Compiling(unittest.TestCase):
         self.assertIn("what is wrong", (self.folder / "compile.log").read_text())
         self.assertNotIn("compiled", done.stderr)
 
+    def test_estimates_by_what_a_step_is(self):
+        merged = ["Compiling C++ object backend/libx.a.p/meson-generated_x-unity0.cpp.o", "Compiling C++ object tests/a_test.p/meson-generated_.._a_test_12.cpp.o"]
+        for steps, seconds in ((merged, [13, 13]), (["Precompiling header ../pch/arrays.h"], [15]), (["Generating 'cuda/libx.a.p/sort.cu.o'."], [10]),
+                               (["Compiling C++ object a/b_test.p/b_test.cpp.o"], [5]), (["Linking target tests/a_test", "Generating a_test_1.cpp with a custom command"], [0.4, 0.4])):
+            self.assertEqual([compile_progress.seconds_of(step, {}) for step in steps], seconds)
+        self.assertEqual(compile_progress.Estimate(2, merged, {}).left(2, 0.0), 13)
+
+    def test_estimates_by_the_last_time(self):
+        self.assertEqual(compile_progress.last_times(self.folder), {})
+        (self.folder / ".ninja_log").write_text("# ninja log v5\n0\t90000\t1\ta/x.cpp.o\tf\n5\t7005\t1\ta/x.cpp.o\tf\n0\t20\t1\ta/y.cpp.o\tf\nbroken")
+        last = compile_progress.last_times(self.folder)
+        self.assertEqual(last, {"a/x.cpp.o": 7.0, "a/y.cpp.o": 0.02})
+        self.assertEqual([compile_progress.seconds_of(f"Compiling C++ object a/{name}.cpp.o", last) for name in "xyz"], [7, 5, 5])  # y came from ccache
+
     def test_estimates_from_what_was_seen(self):
-        left = compile_progress.Estimate(2).left
-        self.assertEqual(left(0, 100, 0.0), 100 * compile_progress.SECONDS_PER_STEP / 2)
-        self.assertLess(left(50, 100, 10.0), left(50, 100, 100.0))
-        self.assertEqual(left(100, 100, 50.0), 0)
+        def left(elapsed):
+            estimate = compile_progress.Estimate(2, [f"Compiling C++ object {number}.cpp.o" for number in range(100)], {})
+            for number in range(50):
+                estimate.made(f"Compiling C++ object {number}.cpp.o")
+            return [estimate.left(steps, elapsed) for steps in (50, 10, 0)]
+
+        self.assertAlmostEqual(left(125)[0], 125)
+        self.assertLess(left(10)[0], left(100)[0])
+        self.assertEqual([left(100)[1], left(100)[2]], [left(100)[0] / 5, 0])  # ninja takes fewer than it planned
         self.assertEqual(compile_progress.subject("Compiling C++ object backend/libx.a.p/array.cpp.o"), "array.cpp")
 
 

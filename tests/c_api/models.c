@@ -94,7 +94,7 @@ static int outputs(void) {
 static int kinds(void) {
   int failed = 0;
   tutti_model* model = NULL;
-  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "no models of the kind \"lstm\"; there are mlp",
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "no models of the kind \"lstm\"; there are mlp, onnx",
               tutti_model_create("lstm", NULL, "cpu:0", 1, &model));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "an input and an output", tutti_model_create("mlp", NULL, "cpu:0", 1, &model));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "\"x\" is no length", tutti_model_create("mlp", "3,x", "cpu:0", 1, &model));

@@ -272,6 +272,8 @@ stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
 stage "documentation site" build_docs
 stage "C++ in documents" tools/documents/doc_examples.py --check
 stage "C++ in documents, self-test" tools/documents/doc_examples_self_test.py
+stage "other code in documents" tools/documents/other_examples.py --check
+stage "other code in documents, self-test" tools/documents/other_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
 stage "include paths, self-test" tools/include_paths.py --self-test
 stage "what hosts may rely on" tools/host_rules.py --check

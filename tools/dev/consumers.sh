@@ -50,6 +50,11 @@ library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' -not -path '*/glibc
 export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export CMAKE_PREFIX_PATH=${library%/lib*}
 
+# shown DOCUMENT LANGUAGE [HEADING]: the blocks of that language in docs/DOCUMENT, or of what follows the heading there.
+shown() {
+  sed -n "/^${3:-}/,\$p" "$sources/../../docs/$1" | sed -n "/^\`\`\`$2\$/,/^\`\`\`\$/p" | sed '/^```/d'
+}
+
 with_pkg_config() {
   # shellcheck disable=SC2046  # one word each
   "$@" "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) && ./program
@@ -69,6 +74,17 @@ statically() {
 
 with_cmake() {
   cmake -S "$sources/cmake" -B . && cmake --build . && ./consumer
+}
+
+# What docs/guides/embedding.md shows of CMake and of Meson.
+as_embedding_shows() {
+  { printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(program CXX)' "add_executable(program $sources/program.cpp)" &&
+    shown guides/embedding.md cmake; } >CMakeLists.txt
+  grep -q '^target_link_libraries' CMakeLists.txt && cmake -S . -B by_cmake && cmake --build by_cmake && ./by_cmake/program || return
+  cp "$sources/program.cpp" .
+  { echo "project('program', 'cpp', default_options: ['cpp_std=c++20'])" && shown guides/embedding.md meson &&
+    echo "executable('program', 'program.cpp', dependencies: tutti_dep)"; } >meson.build
+  meson setup by_meson && ninja -C by_meson && ./by_meson/program
 }
 
 # The package of a build without a shared library, made of this one's, after a move.
@@ -93,10 +109,11 @@ with_meson() {
   meson setup . "$sources/meson" && ninja && ./consumer
 }
 
-# Trains in the background of an event loop, and is cancelled.
+# Trains in the background of an event loop, and is cancelled: what docs/guides/embedding.md shows.
 in_an_event_loop() {
+  shown guides/embedding.md cpp '## A whole program' >event_loop.cpp
   # shellcheck disable=SC2046  # one word each
-  g++ -std=c++20 -Wall -Wextra -Werror "$sources/event_loop.cpp" -o event_loop $(pkg-config --cflags --libs tutti) &&
+  g++ -std=c++20 -Wall -Wextra -Werror event_loop.cpp -o event_loop $(pkg-config --cflags --libs tutti) &&
     timeout 60 ./event_loop
 }
 
@@ -107,7 +124,8 @@ with_own_resources() {
     timeout 60 ./own_resources && TUTTI_CPU_ASYNC=1 timeout 60 ./own_resources
 }
 
-# Operations, an optimizer, a hook and a kind of device from outside of the tree; their kernels for CUDA where nvcc is.
+# Operations, an optimizer, a hook and a kind of device from outside of the tree; their kernels for CUDA where nvcc is, and
+# the source for it that docs/guides/custom-operation.md shows.
 with_an_extension() {
   local nvcc
   # shellcheck disable=SC2046  # one word each
@@ -117,7 +135,11 @@ with_an_extension() {
   # shellcheck disable=SC2046  # one word each
   "$nvcc" -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Werror $(pkg-config --cflags-only-I tutti) -c "$sources/extension.cu" -o cuda.o &&
     g++ -std=c++20 -Wall -Wextra -Werror -DWITH_CUDA "$sources/extension.cpp" cuda.o -o with_cuda $(pkg-config --cflags --libs tutti) \
-      -L"$(dirname "$nvcc")/../lib64" -lcudart_static -ldl -lrt -lpthread && ./with_cuda
+      -L"$(dirname "$nvcc")/../lib64" -lcudart_static -ldl -lrt -lpthread && ./with_cuda || return
+  { echo '#include <tutti/backend/elementwise/operation.h>' && shown guides/custom-operation.md cpp | sed -n '/^struct Bump/,/^};/p'; } >bump.h
+  shown guides/custom-operation.md cuda >bump.cu
+  # shellcheck disable=SC2046  # one word each
+  [ -s bump.cu ] && "$nvcc" -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Werror $(pkg-config --cflags-only-I tutti) -c bump.cu -o bump.o
 }
 
 # An engine and a kind of device, which the library's suites check.
@@ -129,7 +151,7 @@ with_conformance() {
 # What docs/guides/benchmarks.md shows, its runs compared, and the library's own benches where they are installed.
 with_benchmarks() {
   local tutti=${library%/lib*}/bin/tutti
-  sed -n '/^```cpp$/,/^```$/p' "$sources/../../docs/guides/benchmarks.md" | sed '/^```/d' >bench.cpp
+  shown guides/benchmarks.md cpp >bench.cpp
   # shellcheck disable=SC2046  # one word each
   [ -s bench.cpp ] && g++ -std=c++20 -O2 -Wall -Wextra -Werror bench.cpp -o bench $(pkg-config --cflags --libs tutti) || return
   ./bench --seconds 0.002 --json old.json && ./bench --seconds 0.002 --history runs --label new || return
@@ -192,7 +214,7 @@ as_external_project() {
 # By the C API alone, which programs find without a word of C++; also what docs/c-api.md shows.
 in_c() {
   local source
-  sed -n '/^```c$/,/^```$/p' "$sources/../../docs/c-api.md" | sed '/^```/d' >document.c
+  shown c-api.md c >document.c
   [ -s document.c ] || return
   for source in document.c "$examples/train_mlp.c"; do
     # shellcheck disable=SC2046  # one word each
@@ -322,6 +344,7 @@ consumer cmake with_cmake
 [ ! -e "$library/libtutti.a" ] || consumer cmake_static with_cmake_statically
 consumer cmake_in_vain with_cmake_in_vain
 consumer meson with_meson
+consumer embedding as_embedding_shows
 consumer c in_c
 consumer c_cmake in_c_with_cmake
 consumer c_processes in_two_processes_in_c

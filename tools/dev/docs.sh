@@ -19,5 +19,9 @@ esac
 
 tools/setup.sh docs
 [ -x build/docs/bin/python3 ] || stop "MkDocs could not be installed"
-build/docs/bin/python3 tools/documents/build_site.py
+tools/command_progress.py --seconds 15 build/site.log "docs: building the site" build/docs/bin/python3 tools/documents/build_site.py || {
+  cat build/site.log >&2
+  exit 1
+}
+tail -n 1 build/site.log
 [ $serve -eq 0 ] || exec python3 -m http.server --bind 127.0.0.1 --directory build/site/html "$port"

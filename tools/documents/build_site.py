@@ -111,7 +111,9 @@ def build(root, folder):
     pages, symbols = folder / "pages", folder / "symbols.xml"
     pages.mkdir(parents=True)
     Pages(root, pages).write()
+    print("Doxygen reads the headers", flush=True)
     write_reference(root, pages, symbols)
+    print("MkDocs makes the pages", flush=True)
     # Not --quiet: what it does not say, it does not count either.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", root / "tools/documents/mkdocs.yml"]
     told = {"SITE_PAGES": str(pages), "SITE_HTML": str(folder / "html"), "SITE_SYMBOLS": str(symbols), "NO_MKDOCS_2_WARNING": "1"}
