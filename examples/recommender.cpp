@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A wide-and-deep recommender learns a made-up log of clicks, hour by hour, on several devices; interrupted, it goes
 // on.
+#include <tutti/examples/given_options.h>
 #include <tutti/examples/recommender_training.h>
 #include <tutti/examples/several_processes.h>
 
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   }
   try {
     examples::start_processes(options.processes, argc, argv);
+    options.given = examples::given_options(app);
     const clicks::Result result = clicks::train(options);
     if (!result.first_process) return result.interrupted.empty() ? 0 : 130;
     if (!result.resumed_from.empty()) fmt::print("{:<24}{}\n", "went on from", result.resumed_from);

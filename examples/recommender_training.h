@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/train/reporting/run_record.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,7 +10,7 @@
 namespace clicks {
 
 struct Options {
-  std::string output = "runs/recommender";  ///< folder for checkpoints and metrics.jsonl
+  std::string output = "runs/recommender";  ///< folder for checkpoints, metrics.jsonl, trace.json and run.json
   std::string device = "cpu";               ///< kind
   std::int64_t devices = 2;
   std::optional<std::int64_t> processes = std::nullopt;  ///< that train together; none: those of a launcher, else one
@@ -21,6 +23,7 @@ struct Options {
   double learning_rate = 0.002;
   double sparse_learning_rate = 0.01;
   std::uint64_t seed = 1;
+  tutti::RunDescription::Facts given = {};  ///< all of these by name, for the run's record
 };
 
 struct Result {

@@ -24,6 +24,7 @@
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/periodic_writer.h>
 #include <tutti/train/hooks/progress_bar.h>
+#include <tutti/train/hooks/run_statistics_hook.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/console_writer.h>
@@ -225,9 +226,12 @@ class Run {
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     learner_.main().register_hooks(
-        {interrupt_, std::make_shared<IterationTimer>(), bar_,
-         std::make_shared<CallbackHook>(
-             Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }})});
+        {interrupt_, std::make_shared<IterationTimer>(),
+         std::make_shared<RunStatisticsHook>(
+             RunStatisticsOptions{.every_steps = options_.report_every, .devices = devices_, .sync = &sync_}),
+         bar_, std::make_shared<CallbackHook>(Callbacks{.after_step = [](Trainer&, const StepReport& report) {
+           require_finite(report.metrics);
+         }})});
     if (learner_.writes())
       learner_.main().register_hook(std::make_shared<PeriodicWriter>(writers(), options_.report_every));
     if (options_.checkpoint_every > 0) learner_.save_into(checkpoints_, parts_);
@@ -238,8 +242,11 @@ class Run {
     std::filesystem::create_directories(options_.output, error);
     if (error) raise<DataError>("cannot make the folder {}: {}", options_.output, error.message());
     std::vector<std::unique_ptr<EventWriter>> writers;
-    writers.push_back(std::make_unique<ConsoleWriter>(ConsoleWriterOptions{
-        .iterations = options_.steps, .output = stderr, .bar = bar_.get(), .hidden = {"data_time"}}));
+    writers.push_back(
+        std::make_unique<ConsoleWriter>(ConsoleWriterOptions{.iterations = options_.steps,
+                                                             .output = stderr,
+                                                             .bar = bar_.get(),
+                                                             .hidden = {"data_time", "memory/", "sync/"}}));
     writers.push_back(std::make_unique<JsonLinesWriter>(
         options_.output + "/log.jsonl", options_.resume ? LineFile::Mode::append : LineFile::Mode::replace));
     return writers;

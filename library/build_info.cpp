@@ -2,10 +2,10 @@
 // Compiled for the shared library (TUTTI_SHARED) and for the static one, with all options of the build.
 #include <tutti/version.h>
 
+#include <tutti/backend/build_facts/build_facts.h>
 #include <tutti/backend/processor/instruction_sets.h>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <filesystem>
@@ -20,14 +20,6 @@ static_assert(std::string_view(TUTTI_VERSION) == TUTTI_PROJECT_VERSION, "version
 
 namespace {
 
-std::string compiler() {
-#if defined(__clang__)
-  return "clang " __clang_version__;
-#else
-  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
-#endif
-}
-
 std::vector<std::string> needed_instruction_sets() {
   std::vector<std::string> names;
   for (const InstructionSet* each = required_instruction_sets; each->name != nullptr; ++each)
@@ -40,8 +32,9 @@ std::vector<std::string> needed_instruction_sets() {
 const char* version() noexcept { return TUTTI_VERSION; }
 
 BuildInfo build_info() {
-  BuildInfo info{.compiler = compiler(),
-                 .build = TUTTI_BUILD,
+  const BuildFacts facts = build_facts();
+  BuildInfo info{.compiler = facts.compiler,
+                 .build = facts.build,
                  .cpu_arch = required_by_cpu_arch,
                  .instruction_sets = needed_instruction_sets(),
                  .features = {TUTTI_FEATURES},

@@ -95,9 +95,10 @@ WITHIN = {
 
 # Seen by what lies within, by tests, by the code that measures it, and by these: what switches it or its linear algebra on.
 PRIVATE_FOLDERS = {
+    "backend/build_facts": ("library", "train/reporting"),
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
-    "backend/processor": ("backend/cpu", "distributed/processes", "library"),
+    "backend/processor": ("backend/build_facts", "backend/cpu", "distributed/processes", "library"),
     "bench/suite": ("bench",),
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),

@@ -2,19 +2,18 @@
 // What the system says of this machine and process.
 #include <tutti/command/info/report_sections.h>
 
+#include <tutti/backend/process/environment.h>
+#include <tutti/backend/process/host_files.h>
 #include <tutti/command/info/host/cgroup_limits.h>
-#include <tutti/command/info/host/host_files.h>
 #include <tutti/command/info/host/processor_facts.h>
 
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <string_view>
 
@@ -56,12 +55,8 @@ constexpr std::array<std::string_view, 8> kOthers{"CUDA_MODULE_LOADING", "CUDA_V
                                                   "LD_LIBRARY_PATH",     "LD_PRELOAD",           "MALLOC_ARENA_MAX",
                                                   "NCCL_DEBUG",          "NCCL_SOCKET_IFNAME"};
 
-bool is_ours(std::string_view name) { return name.starts_with("TUTTI_"); }
-
-bool is_secret(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char each) { return std::toupper(each); });
-  constexpr std::array<std::string_view, 4> kWords{"SECRET", "PASSWORD", "TOKEN", "KEY"};
-  return std::ranges::any_of(kWords, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+bool is_told(std::string_view name) {
+  return is_own_variable(name) || std::ranges::find(kOthers, name) != kOthers.end();
 }
 
 }  // namespace
@@ -112,13 +107,7 @@ Report limits_section() {
 
 Report environment_section() {
   Report section = Report::object();
-  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-    const std::string_view variable = *each;
-    const std::string name(variable.substr(0, variable.find('=')));
-    if (name.size() == variable.size() || (!is_ours(name) && std::ranges::find(kOthers, name) == kOthers.end()))
-      continue;
-    section[name] = is_secret(name) ? "(set, not shown)" : variable.substr(name.size() + 1);
-  }
+  for (const auto& [name, value] : shown_variables(is_told)) section[name] = value;
   return section;
 }
 

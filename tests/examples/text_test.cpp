@@ -32,12 +32,21 @@ Outcome text(const std::string& arguments) {
   return run_program(std::string(TUTTI_TEXT) + " --output " + folder() + "/out " + arguments);
 }
 
+/// What is another in each run: times, and memory.
+bool is_measured(const std::string& name) {
+  for (const char* const measured : {"time", "data_time", "throughput", "memory", "sync/"})
+    if (name.starts_with(measured)) return true;
+  return false;
+}
+
 std::vector<nlohmann::json> log_of(const std::string& output) {
   std::vector<nlohmann::json> lines;
   std::ifstream file(output + "/log.jsonl");
   for (std::string line; std::getline(file, line);) {
-    lines.push_back(nlohmann::json::parse(line));
-    for (const char* const time : {"time", "data_time"}) lines.back().erase(time);
+    const auto json = nlohmann::json::parse(line);
+    lines.push_back(nlohmann::json::object());
+    for (const auto& [name, value] : json.items())
+      if (!is_measured(name)) lines.back()[name] = value;
   }
   return lines;
 }

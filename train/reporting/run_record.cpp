@@ -2,12 +2,16 @@
 #include <tutti/train/reporting/run_record.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/build_facts/build_facts.h>
+#include <tutti/backend/process/environment.h>
+#include <tutti/backend/process/host_files.h>
 #include <tutti/exchange/files/file_descriptor.h>
 #include <tutti/version.h>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/utsname.h>
 
 #include <mutex>
 
@@ -23,8 +27,24 @@ std::string now_text() { return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime
 
 Json object_of(const RunDescription::Facts& facts) {
   Json object = Json::object();
-  for (const auto& [name, value] : facts) object[name] = value;
+  for (const auto& [name, value] : facts) object.emplace(name, value);  // of two the first
   return object;
+}
+
+/// What tells the library and the machine of two runs apart. What the system does not say is left out.
+RunDescription::Facts surroundings() {
+  const BuildFacts build = build_facts();
+  RunDescription::Facts facts{
+      {"tutti", TUTTI_VERSION}, {"build", build.build}, {"compiler", build.compiler}, {"kernels", build.level}};
+  if (utsname names{}; uname(&names) == 0) {
+    facts.emplace_back("host", static_cast<const char*>(names.nodename));
+    facts.emplace_back("system", fmt::format("{} {}", static_cast<const char*>(names.sysname),
+                                             static_cast<const char*>(names.release)));
+  }
+  if (auto model = field_of(text_of_file("/proc/cpuinfo"), "model name"); !model.empty())
+    facts.emplace_back("processor", std::move(model));
+  for (auto& variable : shown_variables(is_own_variable)) facts.push_back(std::move(variable));
+  return facts;
 }
 
 const char* name_of(LogLevel level) {
@@ -45,7 +65,7 @@ struct RunRecord::Content {
 
 RunRecord::RunRecord(std::string path, RunDescription description)
     : path_(std::move(path)), content_(std::make_unique<Content>()) {
-  description.environment.emplace_back("tutti", TUTTI_VERSION);
+  for (auto& fact : surroundings()) description.environment.push_back(std::move(fact));
   content_->json = {{"program", description.program},
                     {"started", now_text()},
                     {"options", object_of(description.options)},

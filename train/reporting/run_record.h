@@ -19,7 +19,10 @@ struct RunDescription {
 
   std::string program;
   Facts options = {};
-  Facts environment = {};  ///< devices, threads, ...; the library's version is added
+  /// Devices, threads, ... A RunRecord adds, where there is no such name, the library's version, build, compiler and
+  /// the level of its kernels, host, system, processor, and the variables TUTTI_* that are set, secrets without their
+  /// values.
+  Facts environment = {};
 };
 
 /// Record of what a run was started with, what it said, and how it ended: a file of JSON that `tutti report` shows

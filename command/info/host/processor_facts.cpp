@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/command/info/host/processor_facts.h>
 
-#include <tutti/command/info/host/host_files.h>
+#include <tutti/backend/process/host_files.h>
 
 #include <unistd.h>
 

@@ -9,6 +9,7 @@
 #include <tutti/train/reporting/run_record.h>
 
 #include <cmath>
+#include <cstdlib>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -21,9 +22,25 @@ TEST_CASE("RunRecord: what a run is started with is there at once, and no end") 
   CHECK(json.at("program") == "p");
   CHECK(json.at("options").at("epochs") == "3");
   CHECK(json.at("environment").at("devices") == "2");
-  CHECK(json.at("environment").contains("tutti"));
   CHECK(json.at("messages").empty());
   CHECK_FALSE(json.contains("outcome"));
+}
+
+TEST_CASE("RunRecord: where it runs and with which library is told, where the program says nothing else; no secrets") {
+  const TemporaryFolder folder;
+  setenv("TUTTI_RECORDED", "yes\xff", 1);
+  setenv("TUTTI_RECORDED_SECRET", "hunter2", 1);
+  const RunRecord record(folder.file("run.json"), {.program = "p", .environment = {{"host", "of mine"}}});
+  unsetenv("TUTTI_RECORDED");
+  unsetenv("TUTTI_RECORDED_SECRET");
+  const std::string text = read_file(folder.file("run.json"));
+  const auto environment = nlohmann::json::parse(text).at("environment");
+  for (const char* const name : {"tutti", "build", "compiler", "kernels", "system"})
+    CHECK_FALSE(environment.at(name).get<std::string>().empty());
+  CHECK(environment.at("host") == "of mine");
+  CHECK(environment.at("TUTTI_RECORDED").get<std::string>().starts_with("yes"));
+  CHECK(environment.at("TUTTI_RECORDED_SECRET") == "(set, not shown)");
+  CHECK(text.find("hunter2") == std::string::npos);
 }
 
 TEST_CASE("RunRecord: messages, parameters with their gradients' norms, and the end") {

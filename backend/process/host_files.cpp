@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/command/info/host/host_files.h>
+#include <tutti/backend/process/host_files.h>
 
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
-namespace tutti::info {
+namespace tutti {
 
 namespace {
 
@@ -39,4 +39,4 @@ std::string field_of(const std::string& text, std::string_view name) {
   return {};
 }
 
-}  // namespace tutti::info
+}  // namespace tutti
