@@ -140,6 +140,12 @@ build_shared() {
   reconfigured "$release" -Ddefault_library=both -Dcpu_levels="$1" && compile "$release"
 }
 
+# Programs of others use a library that is optimised as a whole.
+build_with_lto() {
+  configure build/lto -Db_lto=true -Ddefault_library=shared -Dcuda=disabled -Dtests=false -Dbenches=false -Dexamples=false &&
+    compile build/lto && tools/dev/consumers.sh build/lto
+}
+
 # From the sources that are committed; programs of others use what they hold.
 build_packages() {
   local folder status=0
@@ -315,6 +321,7 @@ fi
 if [ $full -eq 1 ]; then
   stage "programs of others that compile the library" tools/dev/consumers.sh "$release" subproject_compiled external
   stage "packages" build_packages
+  stage "a library with link-time optimisation" build_with_lto
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
   stage "campaign: processes that end" tests/campaigns/ended_processes.py
   stage "campaign: strangers" tests/campaigns/strangers.py
