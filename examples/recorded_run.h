@@ -43,15 +43,16 @@ auto recorded(const std::unique_ptr<tutti::RunRecord>& record, const Train& trai
       tutti::log_message(tutti::LogLevel::warning, fmt::format("the run's record is not whole: {}", error.what()));
     }
   };
+  const auto end = [&](Outcome outcome, std::string_view reason) {
+    note([&] { record->end(outcome, reason); });
+    note([&] { record->set_parameters(parameters()); });  // of a device that has failed they cannot be read
+  };
   try {
     auto result = train();
-    note([&] { record->set_parameters(parameters()); });
-    note([&] {
-      record->end(result.interrupted.empty() ? Outcome::finished : Outcome::interrupted, result.interrupted);
-    });
+    end(result.interrupted.empty() ? Outcome::finished : Outcome::interrupted, result.interrupted);
     return result;
   } catch (const std::exception& error) {
-    note([&] { record->end(Outcome::failed, error.what()); });
+    end(Outcome::failed, error.what());
     throw;
   }
 }
