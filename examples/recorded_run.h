@@ -45,7 +45,7 @@ auto recorded(const std::unique_ptr<tutti::RunRecord>& record, const Train& trai
   };
   const auto end = [&](Outcome outcome, std::string_view reason) {
     note([&] { record->end(outcome, reason); });
-    note([&] { record->set_parameters(parameters()); });  // of a device that has failed they cannot be read
+    note([&] { record->set_parameters(parameters()); });
   };
   try {
     auto result = train();
