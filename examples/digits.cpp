@@ -37,7 +37,9 @@ void print(const digits::Options& options, const digits::Result& result) {
     line("exposed", exposed(cost));
     line("waiting for the slowest", fmt::format("{:.3f} ms a step", cost.skew));
   }
-  line("written", fmt::format("{0}/metrics.jsonl, run.json and trace.json (open in ui.perfetto.dev)", options.output));
+  line("written",
+       fmt::format("{0}/metrics.jsonl, run.json and trace.json: tutti report {0} shows them, ui.perfetto.dev the trace",
+                   options.output));
   fmt::print("test accuracy: {:.1f} %\n", 100.0 * result.test_accuracy);
 }
 

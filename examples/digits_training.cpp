@@ -24,7 +24,6 @@
 #include <tutti/train/reporting/metrics.h>
 
 #include <algorithm>
-#include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <chrono>
@@ -87,7 +86,7 @@ class Run {
       : options_(options),
         devices_(devices_of(options.device, options.devices, options.threads)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
-        sync_(processes_, devices_, {.warn = [this](const std::string& text) { warn(text); }}),
+        sync_(processes_, devices_),
         batches_(data_.first,
                  {.batch = options.batch, .devices = devices_, .world = sync_.world(), .seed = options.seed}),
         held_out_(data_.second,
@@ -101,7 +100,6 @@ class Run {
           RunDescription{.program = "digits",
                          .options = options.given,
                          .environment = examples::surroundings(devices_text(devices_), processes_.size())});
-      warned_ = record_.get();
     }
     const Schedule schedule = Schedule::cosine(options.learning_rate, options.epochs * batches_.steps());
     for (std::size_t d = 0; d < devices_.size(); ++d)
@@ -110,7 +108,8 @@ class Run {
         {interrupt_,
          std::make_shared<RunStatisticsHook>(
              RunStatisticsOptions{.every_steps = batches_.steps(), .devices = devices_, .sync = &sync_}),
-         std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
+         std::make_shared<ProgressBar>(
+             ProgressBarOptions{.steps = batches_.steps(), .progress = {.output = stderr, .unit = "images"}}),
          std::make_shared<CallbackHook>(Callbacks{
              .after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); },
              .after_evaluation = [this](Trainer& trainer, const Metrics& means) { report(trainer, means); }})});
@@ -164,12 +163,6 @@ class Run {
                        {"reduction_busy_ms", cost.busy},
                        {"reduction_hidden", cost.hidden}});
     return result;
-  }
-
-  // Called by the group, on a thread of its own.
-  void warn(const std::string& text) const {
-    log_message(LogLevel::warning, text);
-    if (RunRecord* const record = warned_) record->add_message(LogLevel::warning, text);
   }
 
   Learner::Parts parts() {
@@ -259,15 +252,14 @@ class Run {
   const Options options_;
   const std::vector<Device> devices_;
   const SplitExamples data_;
-  std::unique_ptr<RunRecord> record_;         // the first process's
-  std::atomic<RunRecord*> warned_ = nullptr;  // the same, for the group's thread
+  std::unique_ptr<RunRecord> record_;  // the first process's
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;
   const BatchStream held_out_;
   std::optional<MetricsWriter> metrics_;  // the first process's
   std::int64_t reported_epochs_ = 0;
-  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
+  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>(stderr);
   Learner learner_;
 };
 

@@ -198,9 +198,10 @@ class Run {
   GradientSync sync_;
   const ClickLog log_;
   LogOptions log_options_;
-  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
-  const std::shared_ptr<ProgressBar> bar_ = std::make_shared<ProgressBar>(ProgressBarOptions{
-      .steps = options_.hours * steps_of_hour(options_, sync_.world().devices), .progress = {.unit = "impressions"}});
+  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>(stderr);
+  const std::shared_ptr<ProgressBar> bar_ = std::make_shared<ProgressBar>(
+      ProgressBarOptions{.steps = options_.hours * steps_of_hour(options_, sync_.world().devices),
+                         .progress = {.output = stderr, .unit = "impressions"}});
   std::string resumed_from_;
   Trainer trainer_;
 };

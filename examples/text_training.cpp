@@ -31,7 +31,6 @@
 #include <tutti/train/reporting/json_lines_writer.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -68,7 +67,7 @@ class Run {
         vocabulary_(contents_),
         tokens_(vocabulary_.encode(contents_)),
         held_out_(tokens_.size() / 10),
-        sync_(processes_, devices_, {.warn = [this](const std::string& text) { warn(text); }}),
+        sync_(processes_, devices_),
         batches_(training_batches()),
         held_out_batches_(held_out_batches()),
         learner_(sync_, initial_model(), parts(),
@@ -89,7 +88,6 @@ class Run {
           RunDescription{.program = "text",
                          .options = options_.given,
                          .environment = examples::surroundings(devices_text(devices_), processes_.size())});
-      warned_ = record_.get();
     }
     return examples::recorded(
         record_, [this] { return train(); }, [this] { return learner_.model().named_parameters(); });
@@ -120,12 +118,6 @@ class Run {
     learner_.model().eval();
     result.sample = sample();
     return result;
-  }
-
-  // Called by the group, on a thread of its own.
-  void warn(const std::string& text) const {
-    log_message(LogLevel::warning, text);
-    if (RunRecord* const record = warned_) record->add_message(LogLevel::warning, text);
   }
 
   std::string what_was_kept() {
@@ -278,8 +270,11 @@ class Run {
     const NoGrad evaluation;
     Generator random = Generator(options_.seed).split(sync_.world().devices);
     std::string text = options_.prompt.empty() ? contents_.substr(0, 1) : options_.prompt;
-    Progress progress(options_.sample,
-                      {.label = "sample", .unit = "characters", .step = "character", .quiet = std::chrono::seconds(1)});
+    Progress progress(options_.sample, {.label = "sample",
+                                        .output = stderr,
+                                        .unit = "characters",
+                                        .step = "character",
+                                        .quiet = std::chrono::seconds(1)});
     for (std::int64_t i = 0; i < options_.sample; ++i) {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
@@ -297,16 +292,16 @@ class Run {
   const std::string contents_;
   const Vocabulary vocabulary_;
   const Tokens tokens_;
-  const std::int64_t held_out_;               // tokens at the end
-  std::unique_ptr<RunRecord> record_;         // the first process's
-  std::atomic<RunRecord*> warned_ = nullptr;  // the same, for the group's thread
+  const std::int64_t held_out_;        // tokens at the end
+  std::unique_ptr<RunRecord> record_;  // the first process's
   ProcessGroup processes_ = ProcessGroup::from_environment();
   GradientSync sync_;
   const BatchStream batches_;
   const BatchStream held_out_batches_;
-  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
-  const std::shared_ptr<ProgressBar> bar_ = std::make_shared<ProgressBar>(ProgressBarOptions{
-      .evaluation_steps = std::min(kHeldOutWindows, held_out_batches_.steps()), .progress = {.unit = "sequences"}});
+  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>(stderr);
+  const std::shared_ptr<ProgressBar> bar_ = std::make_shared<ProgressBar>(
+      ProgressBarOptions{.evaluation_steps = std::min(kHeldOutWindows, held_out_batches_.steps()),
+                         .progress = {.output = stderr, .unit = "sequences"}});
   Learner learner_;
   CheckpointParts parts_;
   CheckpointFolder checkpoints_;

@@ -100,6 +100,9 @@ TEST_CASE("digits: a run that fails says so in its record") {
   const auto told = nlohmann::json::parse(record);
   CHECK(told.at("outcome") == "failed");
   CHECK(told.at("reason").get<std::string>().find("--learning-rate") != std::string::npos);
+  CHECK(told.at("parameters").size() == 8);
+  REQUIRE_FALSE(told.at("messages").empty());  // the trainer says so
+  CHECK(told.at("messages")[0].at("level") == "error");
   std::filesystem::remove_all(folder());
 }
 

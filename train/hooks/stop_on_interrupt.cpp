@@ -40,8 +40,9 @@ bool is_reason(std::string_view text) {
   return std::ranges::any_of(kAsking, [&](const Asking& each) { return each.reason == text; });
 }
 
-std::atomic<int> signalled{0};  // the first that came; 0: none
-std::atomic<int> handling{0};   // threads in the handler
+std::atomic<int> signalled{0};      // the first that came; 0: none
+std::atomic<int> handling{0};       // threads in the handler
+std::atomic<int> confirmed_on{-1};  // descriptor that was given; -1: none
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // Signals belong to the process: the first that listens installs the handlers, the last puts back what was there.
@@ -73,16 +74,18 @@ extern "C" void tutti_note_interrupt(int signal) {
         set_action(kAsking[i].signal, SIG_DFL);
     const std::string_view text = kAsking[signal == SIGTERM ? 1 : 0].confirmed;
     // A sink is no function for a signal handler: `look` calls it.
-    if (!has_log_sink()) {
-      [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    const int given = confirmed_on.load();
+    if (given >= 0 || !has_log_sink()) {
+      [[maybe_unused]] const auto written = write(given >= 0 ? given : STDERR_FILENO, text.data(), text.size());
     }
   }
   handling.fetch_sub(1);
   errno = kept;
 }
 
-void listen() {
+void listen(int given) {
   const std::lock_guard lock(mutex);
+  if (given >= 0 || listeners == 0) confirmed_on.store(given);
   if (listeners++ > 0) return;
   signalled.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, nullptr, &before[i]);
@@ -96,11 +99,13 @@ void put_back() {
 
 }  // namespace
 
+StopOnInterrupt::StopOnInterrupt(std::FILE* file) : output_(file == nullptr ? -1 : fileno(file)) {}
+
 StopOnInterrupt::~StopOnInterrupt() { end_listening(); }
 
 void StopOnInterrupt::before_train() {
   interrupted_ = asked_ = false;
-  if (!std::exchange(listening_, true)) listen();
+  if (!std::exchange(listening_, true)) listen(output_);
 }
 
 void StopOnInterrupt::look() {
@@ -109,7 +114,7 @@ void StopOnInterrupt::look() {
   for (const Asking& each : kAsking)
     if (each.signal == signal) {
       asked_ = true;
-      if (has_log_sink()) log_message(LogLevel::info, without_line_ends(each.confirmed));
+      if (confirmed_on.load() < 0 && has_log_sink()) log_message(LogLevel::info, without_line_ends(each.confirmed));
       trainer().stop(std::string(each.reason));
     }
 }

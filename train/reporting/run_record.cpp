@@ -13,7 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include <exception>
 #include <mutex>
+#include <optional>
 
 namespace tutti {
 
@@ -45,6 +47,15 @@ RunDescription::Facts surroundings() {
     facts.emplace_back("processor", std::move(model));
   for (auto& variable : shown_variables(is_own_variable)) facts.push_back(std::move(variable));
   return facts;
+}
+
+/// None where there is no dense gradient, and where it cannot be read, as of a group that has failed.
+std::optional<double> gradient_norm(const Tensor& parameter) try {
+  if (!parameter.requires_grad() || parameter.has_sparse_grad()) return std::nullopt;
+  const Tensor gradient = parameter.grad();
+  return gradient.defined() ? std::optional(norm(gradient.cast(DType::f64)).item<double>()) : std::nullopt;
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 const char* name_of(LogLevel level) {
@@ -96,9 +107,7 @@ void RunRecord::set_parameters(const NamedTensors& parameters) {
     Json row{
         {"name", name}, {"shape", Json::array()}, {"size", parameter.size()}, {"dtype", to_string(parameter.dtype())}};
     for (const std::int64_t length : parameter.shape()) row["shape"].push_back(length);
-    if (parameter.requires_grad() && !parameter.has_sparse_grad())
-      if (const Tensor gradient = parameter.grad(); gradient.defined())
-        row["gradient_norm"] = norm(gradient.cast(DType::f64)).item<double>();
+    if (const auto length = gradient_norm(parameter)) row["gradient_norm"] = *length;
     rows.push_back(std::move(row));
   }
   const std::scoped_lock lock(content_->mutex);

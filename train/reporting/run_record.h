@@ -39,7 +39,8 @@ class RunRecord {
   /// Adds a warning, an error or a remark, with the time since the run began. The first 200 are kept, and the others
   /// counted.
   void add_message(LogLevel, std::string_view text);
-  /// Names, shapes, types and, where they have gradients that are not sparse, norms of these. Waits for the device.
+  /// Names, shapes, types and, where they have gradients that are not sparse and can be read, norms of these. Waits for
+  /// the device.
   void set_parameters(const NamedTensors&);
   void end(Outcome, std::string_view reason = {});
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -101,6 +102,26 @@ TEST_CASE("log sink: a training's errors, and the signal that ends it") {
     CHECK_THROWS_WITH(learner.train({.steps = 100}), "burnt");
     CHECK(kept.has("error: training"));
   }
+}
+
+TEST_CASE("log sink: a signal that is confirmed on a file is so at once, and not told to the sink") {
+  const Kept kept;
+  LinearLearner learner(linear_network(), parts(), {.devices = test_devices(1)});
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  REQUIRE(file != nullptr);
+  long at_once = 0;
+  learner.main().register_hooks({std::make_shared<CallbackHook>(Callbacks{.after_step =
+                                                                              [&](Trainer&, const StepReport& report) {
+                                                                                if (report.global_step != 3) return;
+                                                                                std::raise(SIGINT);
+                                                                                std::fseek(file.get(), 0, SEEK_END);
+                                                                                at_once = std::ftell(file.get());
+                                                                              }}),
+                                 std::make_shared<StopOnInterrupt>(file.get())});
+  learner.train({.steps = 100});
+  CHECK(learner.main().iteration() < 100);
+  CHECK(at_once > 20);
+  CHECK_FALSE(kept.has("info: interrupted"));
 }
 
 TEST_SUITE_END();
