@@ -78,14 +78,15 @@ class Run:
         self.path, self.name = path, name
         self.folder = path if path.is_dir() else None
         self.files = {}
+        self.unreadable = {}  # why a file of metrics could not be read last
         beside = path if self.folder else path.parent
         self.trace = JsonFile(beside / "trace.json", trace_file.read_trace)
         self.record = JsonFile(beside / "run.json", parse_record)
 
     def read(self, told=lambda count: None):
-        """Reads what is new; whether anything was. Throws RunError where there is nothing to read. `told` hears of bytes of
-        metrics as they are read."""
-        changed = False
+        """Reads what is new; whether anything was. Throws RunError where a file cannot be read and nothing else has been.
+        `told` hears of bytes of metrics as they are read."""
+        changed, unreadable = False, {}
         for path in self.metrics_paths():
             if path not in self.files:
                 self.files[path] = metrics_file.MetricsFile(path)
@@ -97,9 +98,13 @@ class Run:
                 del self.files[path]
                 changed = True
             except OSError as error:
-                raise RunError(f"cannot read {path}: {error.strerror}") from None
+                unreadable[path] = error.strerror or str(error)
         for file in (self.trace, self.record):
             changed |= file.read()
+        if unreadable and not self.has_content():
+            raise RunError("cannot read {}: {}".format(*next(iter(unreadable.items()))))
+        changed |= unreadable != self.unreadable
+        self.unreadable = unreadable
         return changed
 
     def metrics_paths(self):
@@ -125,9 +130,12 @@ class Run:
         except OSError:
             return False
 
+    def has_content(self):
+        return bool(self.trace.content or self.record.content) or any(not file.is_empty() for file in self.files.values())
+
     def require_content(self):
         """Throws RunError where nothing of the run could be read."""
-        if self.trace.content or self.record.content or any(not file.is_empty() for file in self.files.values()):
+        if self.has_content():
             return
         if not self.files:
             if not self.folder:
@@ -172,7 +180,8 @@ class Run:
             figures += [[name, text] for name, text in file.texts.items()]
         return {"name": self.name, "path": str(self.path), "files": files, "figures": figures, "series": series,
                 "record": self.record.content, "trace": trace, "parameters": self.parameters(trace),
-                "troubles": [trouble for trouble in (self.trace.trouble, self.record.trouble, left_out) if trouble]}
+                "troubles": [*(f"{path.name} cannot be read: {reason}" for path, reason in self.unreadable.items()),
+                             *filter(None, (self.trace.trouble, self.record.trouble, left_out))]}
 
     def parameters(self, trace):
         """A row for each parameter that run.json or the trace names, in the first one's order."""

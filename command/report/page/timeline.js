@@ -5,7 +5,7 @@
 
 const kLane = 24, kBucketLane = 15, kLeft = 150, kRight = 14, kAxis = 22;
 const kKinds = [["before", "data, optimizer (between steps; not recorded apart)"], ["forward", "forward: from the step's opening to its synchronised backward"], ["backward", "backward"], ["wait", "waiting for the slowest device"],
-  ["bucket", "reduction of a bucket, hidden"], ["exposed", "exposed: reductions after every device's backward"], ["release", "release: all is reduced, the device has not gone on yet"]];
+  ["bucket", "reduction of a bucket, hidden behind some backward"], ["exposed", "exposed: reductions after every device's backward"], ["release", "release: all is reduced, the device has not gone on yet"]];
 
 // Times of a step that its parts have in common. Traces of earlier versions do not say when a step was opened.
 function stepTimes(step) {

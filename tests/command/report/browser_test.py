@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of `tutti report` in a real browser: curves, zoom, hover, comparison, the timeline, broken files, and a run that goes
-on.
-
-usage: browser_test.py [--pictures FOLDER --run RUN [--other RUN]] [unittest's words]
-
-With --pictures it makes the documents' pictures of that run's page instead, in light and dark.
-"""
+"""Pages of `tutti report` in a real browser: curves, zoom, hover, comparison, the timeline, broken files, a run that goes on,
+and the documents' pictures."""
 
 import json
 import math
 import pathlib
 import random
+import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 
+import pictures  # noqa: E402
 import report_files  # noqa: E402
 import webdriver  # noqa: E402
 
@@ -64,7 +62,7 @@ class InBrowser(unittest.TestCase):
         self.wait_for_charts()
 
     def wait_for_charts(self):
-        self.browser.wait("Number(document.documentElement.dataset.drawn) > 0 && [...page.charts.values()].every((entry) => !entry.chart || entry.chart.graph)", seconds=60)
+        self.browser.wait(pictures.DRAWN, seconds=60)
 
     def chart(self, title):
         self.browser.run(f"{CHART.format(title)}.plot.scrollIntoView({{block: 'center'}});")
@@ -356,43 +354,30 @@ class Live(InBrowser):
         self.assertTrue(all("ERR_CONNECTION" in error for error in self.browser.errors()))
 
 
-def make_pictures(folder, run, other):
-    """Pictures of a run's page for the documents: curves and timeline in light and dark, and two runs."""
-    with tempfile.TemporaryDirectory() as kept:
-        pages = {"report": [run], "compare": [run, other]} if other else {"report": [run]}
-        for name, runs in pages.items():
-            subprocess.run([sys.executable, PROGRAM, "--output", f"{kept}/{name}.html", *(each.relative_to(run.parents[1]) for each in runs)], check=True, cwd=run.parents[1])
-        for dark in (False, True):
-            with webdriver.Browser(1280, 1010, dark) as browser:
-                for name in pages:
-                    browser.open(pathlib.Path(kept) / f"{name}.html")
-                    browser.wait("Number(document.documentElement.dataset.drawn) > 1", seconds=60)
-                    time.sleep(1)
-                    suffix = "-dark" if dark else ""
-                    browser.shoot(folder / f"{name}{suffix}.png")
-                    if name == "report":
-                        browser.run("document.querySelector('#controls').style.position = 'static';")
-                        browser.shoot(folder / f"timeline{suffix}.png", "#timeline")
-
-
-def option(words, name):
-    if name not in words:
-        return None
-    place = words.index(name)
-    value = words[place + 1]
-    del words[place:place + 2]
-    return pathlib.Path(value).resolve()
+class Pictures(unittest.TestCase):
+    def test_the_documents_pictures_are_of_the_size_of_a_window_and_show_something(self):
+        with tempfile.TemporaryDirectory() as kept:
+            folder = pathlib.Path(kept)
+            for name, rate in (("first", 1.0), ("second", 0.5)):
+                (folder / name).mkdir()
+                (folder / name / "log.jsonl").write_text("".join(json.dumps({"iteration": i, "loss": math.exp(-rate * i), "lr": rate}) + "\n" for i in range(20)))
+                (folder / name / "trace.json").write_text(report_files.trace_text())
+            pictures.make_pictures(folder, folder / "first", folder / "second")
+            shown = set(re.findall(r"pictures/([\w-]+\.png)", "".join((ROOT / document).read_text() for document in ("docs/reports.md", "README.md"))))
+            self.assertEqual({path.name for path in folder.glob("*.png")}, shown)
+            for name in shown:
+                with self.subTest(name):
+                    content = (folder / name).read_bytes()
+                    self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
+                    width, height = struct.unpack(">II", content[16:24])
+                    self.assertTrue(1100 <= width <= 1300 and 300 <= height <= 1100, (width, height))
+                    self.assertGreater(len(content), 10000)
+            self.assertEqual(len({(folder / name).read_bytes() for name in shown}), len(shown))
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    pictures, run, other = option(words, "--pictures"), option(words, "--run"), option(words, "--other")
     if absent := webdriver.missing():
         print(f"browser_test: there is no {' and no '.join(absent)} (Debian: chromium, chromium-driver)", file=sys.stderr)
-        if pictures:
-            sys.exit(1)
         print("0 passed, 0 failed, 1 skipped")
         sys.exit(0)
-    if pictures:
-        sys.exit(make_pictures(pictures, run, other))
-    unittest.main(argv=[sys.argv[0], *words])
+    unittest.main()

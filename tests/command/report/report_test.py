@@ -113,6 +113,31 @@ class Pages(InFolder):
         self.path.unlink()
         self.assertIn("no *.jsonl, no trace.json and no run.json", self.report(self.folder).stderr)
 
+    def test_a_file_that_cannot_be_read_is_told_beside_the_others(self):
+        (self.folder / "broken.jsonl").symlink_to("/proc/self/mem")  # a file that opens, and whose reading fails, for root too
+        done = self.report(self.folder)
+        self.assertEqual((done.returncode, "broken.jsonl: Input/output error" in done.stderr), (1, True))
+        for name, text in (("run.json", '{"outcome":"finished"}'), ("metrics.jsonl", '{"iteration":1,"loss":2}\n')):
+            (self.folder / name).write_text(text)
+            done = self.report(self.folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            run = data_of((self.folder / "report.html").read_text())["runs"][0]
+            self.assertEqual(run["troubles"], ["broken.jsonl cannot be read: Input/output error"])
+        self.assertEqual([series["name"] for series in run["series"]], ["loss"])
+        self.assertEqual(self.report(self.folder / "broken.jsonl").returncode, 0)  # of run.json beside it
+        (self.folder / "run.json").unlink()
+        self.assertIn("Input/output error", self.report(self.folder / "broken.jsonl").stderr)
+
+    def test_a_file_that_can_be_read_again_is_no_trouble_any_more(self):
+        self.path.write_text('{"iteration":1,"loss":2}\n')
+        broken = self.folder / "broken.jsonl"
+        broken.symlink_to("/proc/self/mem")
+        run = run_files.Run(self.folder, "run")
+        self.assertEqual([run.read(), run.read(), len(run.unreadable)], [True, False, 1])
+        broken.unlink()
+        broken.write_text('{"iteration":1,"lr":2}\n')
+        self.assertEqual([run.read(), run.read(), run.unreadable, run.value_count()], [True, False, {}, 2])
+
     def test_broken_neighbours_do_not_matter(self):
         self.path.write_text('{"iteration":1,"loss":2}\n')
         (self.folder / "trace.json").write_text("{")
@@ -276,19 +301,34 @@ class Live(InFolder):
         self.assertEqual(json.loads(self.ask("/data?have=0")[1])["runs"][0]["series"][0]["last_x"], 5)
 
     def test_values_read_before_an_error_are_no_less_there(self):
-        other, aside = self.folder / "other.jsonl", self.folder / "aside"
+        second, aside = self.folder / "second", self.folder / "aside"
+        second.mkdir()
+        (second / "log.jsonl").write_text('{"iteration":1,"other":2}\n')
+        source = live_server.Source(run_files.open_runs([self.folder, second]), report_page.Library())
+        source.refresh()
+        self.assertEqual(source.newer(source.version), "")
+        second.rename(aside)
+        second.write_text("no folder")
+        with open(self.path, "a") as more:
+            more.write('{"iteration":2,"loss":1}\n')
+        with self.assertRaisesRegex(run_files.RunError, "Not a directory"):
+            source.refresh()
+        second.unlink()
+        aside.rename(second)
+        self.assertEqual(json.loads(source.newer(source.version))["runs"][0]["series"][0]["count"], 2)
+
+    def test_a_file_that_cannot_be_read_any_more_keeps_what_it_had(self):
+        other = self.folder / "other.jsonl"
         other.write_text('{"iteration":1,"other":2}\n')
         source = live_server.Source(run_files.open_runs([self.folder]), report_page.Library())
         source.refresh()
-        self.assertEqual(source.newer(source.version), "")
-        other.rename(aside)
+        other.unlink()
         other.symlink_to(other)
         with open(self.path, "a") as more:
             more.write('{"iteration":2,"loss":1}\n')
-        with self.assertRaisesRegex(run_files.RunError, "symbolic links"):
-            source.refresh()
-        aside.rename(other)
-        self.assertEqual(json.loads(source.newer(source.version))["runs"][0]["series"][0]["count"], 2)
+        run = json.loads(source.newer(source.version))["runs"][0]
+        self.assertEqual([series["count"] for series in run["series"]], [2, 1])
+        self.assertEqual(run["troubles"], ["other.jsonl cannot be read: Too many levels of symbolic links"])
 
     def test_what_takes_long_is_not_made_for_every_tab(self):
         source = live_server.Source(run_files.open_runs([self.folder]), report_page.Library())

@@ -57,7 +57,7 @@ TEST_CASE("put_sync: seconds and shares of a report") {
   put_sync(storage, report);
   CHECK(storage.series().empty());
   SyncReport::Step step;
-  step.devices = {{at(10), at(40), at(60), at(80)}, {at(15), at(60), at(60), at(110)}};
+  step.devices = {{at(5), at(10), at(40), at(60), at(80)}, {at(6), at(15), at(60), at(60), at(110)}};
   step.reductions = {{{0}, {at(20), at(20)}, at(50), at(70), {}}};
   report.steps = {step};
   put_sync(storage, report);
