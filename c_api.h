@@ -2,26 +2,28 @@
 #ifndef TUTTI_C_API_H
 #define TUTTI_C_API_H
 
-// The C API: C11 and C++. docs/c-api.md shows how it is used.
-//
-// Results. Every function that can fail returns a status, TUTTI_OK or why not, and writes what it has to give through
-// its last parameters. tutti_last_error() then says what was wrong, on what, and what to do. When a function fails,
-// handles that it should have made are NULL and nothing else is written. No exception leaves a function. A pointer that
-// is NULL is TUTTI_INVALID_ARGUMENT with the parameter's name, unless the parameter is said to be optional.
-//
-// Ownership. What a function makes (the parameter `result`) belongs to the caller, who frees it once by the function of
-// its name. The order does not matter: what is still needed of a freed handle lives as long as it is needed. Freeing
-// NULL does nothing; freeing twice is undefined, as by free(). Texts and arrays that are given are copied.
-//
-// Threads. All functions may be called on any thread. A handle is used by one thread at a time; different handles by
-// different threads at the same time, with these additions: tensors that a forward pass or a loss made, and the model
-// that it passed, belong to one thread until backward is done. tutti_tensor_read and other functions that only read may
-// run on one handle at the same time, and so may tutti_model_infer on a model in evaluation mode which nobody trains.
-// A group is used by all threads that drive its devices, each device by one thread at a time. A child process of fork()
-// uses nothing that was made before.
-//
-// Stability. Functions, constants and fields are added, never changed or removed; TUTTI_C_API_VERSION counts the
-// additions. A program may run with a library whose tutti_c_api_version() is at least the version it was compiled with.
+/// @file
+/// The C API: C11 and C++. docs/c-api.md shows how it is used.
+///
+/// Results. Every function that can fail returns a status, TUTTI_OK or why not, and writes what it has to give through
+/// its last parameters. tutti_last_error() then says what was wrong, on what, and what to do. When a function fails,
+/// handles that it should have made are NULL and nothing else is written. No exception leaves a function. A pointer
+/// that is NULL is TUTTI_INVALID_ARGUMENT with the parameter's name, unless the parameter is said to be optional.
+///
+/// Ownership. What a function makes (the parameter `result`) belongs to the caller, who frees it once by the function
+/// of its name. The order does not matter: what is still needed of a freed handle lives as long as it is needed.
+/// Freeing NULL does nothing; freeing twice is undefined, as by free(). Texts and arrays that are given are copied.
+///
+/// Threads. All functions may be called on any thread. A handle is used by one thread at a time; different handles by
+/// different threads at the same time, with these additions: tensors that a forward pass or a loss made, and the model
+/// that it passed, belong to one thread until backward is done. tutti_tensor_read and other functions that only read
+/// may run on one handle at the same time, and so may tutti_model_infer on a model in evaluation mode which nobody
+/// trains. A group is used by all threads that drive its devices, each device by one thread at a time. A child process
+/// of fork() uses nothing that was made before.
+///
+/// Stability. Functions, constants and fields are added, never changed or removed; TUTTI_C_API_VERSION counts the
+/// additions. A program may run with a library whose tutti_c_api_version() is at least the version it was compiled
+/// with.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +34,7 @@
 extern "C" {
 #endif
 
-typedef int32_t tutti_status;
+typedef int32_t tutti_status;  ///< one of these
 enum {
   TUTTI_OK = 0,
   TUTTI_ERROR = 1,             ///< any other error of the library's
@@ -48,7 +50,7 @@ enum {
   TUTTI_INTERNAL_ERROR = 11    ///< an exception that is not the library's
 };
 
-typedef int32_t tutti_dtype;
+typedef int32_t tutti_dtype;  ///< type of a tensor's elements: one of these
 enum {
   TUTTI_F32 = 0,
   TUTTI_F64 = 1,
@@ -61,11 +63,11 @@ enum {
   TUTTI_U8 = 8
 };
 
-typedef struct tutti_tensor tutti_tensor;
-typedef struct tutti_model tutti_model;
-typedef struct tutti_optimizer tutti_optimizer;
-typedef struct tutti_group tutti_group;
-typedef struct tutti_step tutti_step;
+typedef struct tutti_tensor tutti_tensor;        ///< elements of one type on one device
+typedef struct tutti_model tutti_model;          ///< a function of one tensor, with parameters and buffers
+typedef struct tutti_optimizer tutti_optimizer;  ///< updates the parameters of one model
+typedef struct tutti_group tutti_group;          ///< devices that train replicas of one model together
+typedef struct tutti_step tutti_step;            ///< one device's part of a step of its group, while that runs
 
 // --- the library
 
@@ -92,6 +94,7 @@ tutti_status tutti_cpu_threads(const char* device, int32_t* threads);
 /// A copy of `bytes` bytes at `data`, which are exactly the elements.
 tutti_status tutti_tensor_create(const int64_t* shape, size_t rank, tutti_dtype dtype, const void* data, size_t bytes,
                                  const char* device, tutti_tensor** result);
+/// A tensor of zeros.
 tutti_status tutti_tensor_zeros(const int64_t* shape, size_t rank, tutti_dtype dtype, const char* device,
                                 tutti_tensor** result);
 /// Takes back borrowed memory. It is called once, on any thread, and must not call functions of this API.
@@ -101,11 +104,12 @@ typedef void (*tutti_deleter)(void* context);
 /// computed from it and needs it are gone. When the function fails the deleter is not called.
 tutti_status tutti_tensor_borrow(const int64_t* shape, size_t rank, tutti_dtype dtype, void* data, size_t bytes,
                                  const char* device, tutti_deleter deleter, void* context, tutti_tensor** result);
-void tutti_tensor_free(tutti_tensor* tensor);
+void tutti_tensor_free(tutti_tensor* tensor);  ///< frees the handle, as all functions of such a name
 
 /// Writes the rank, and the lengths into `shape`, which has room for `capacity`; NULL with capacity 0 asks for the
 /// rank.
 tutti_status tutti_tensor_shape(const tutti_tensor* tensor, int64_t* shape, size_t capacity, size_t* rank);
+/// The type of the elements.
 tutti_status tutti_tensor_dtype(const tutti_tensor* tensor, tutti_dtype* dtype);
 /// Writes "cpu:0" and a 0 into `device`, which has room for `capacity` characters: 32 are enough.
 tutti_status tutti_tensor_device(const tutti_tensor* tensor, char* device, size_t capacity);
@@ -189,11 +193,12 @@ tutti_status tutti_optimizer_defaults(const char* kind, size_t size, tutti_optim
 /// An optimizer of all parameters of the model. `options` (optional): the defaults.
 tutti_status tutti_optimizer_create(const char* kind, tutti_model* model, const tutti_optimizer_options* options,
                                     tutti_optimizer** result);
-void tutti_optimizer_free(tutti_optimizer* optimizer);
+void tutti_optimizer_free(tutti_optimizer* optimizer);  ///< its model stays
 /// Updates all parameters that have a gradient.
 tutti_status tutti_optimizer_step(tutti_optimizer* optimizer);
 /// Drops the gradients: before the next backward, unless it is to add to them.
 tutti_status tutti_optimizer_zero_grad(tutti_optimizer* optimizer);
+/// The rate from the next step on; TUTTI_ERROR for one that is negative or not finite.
 tutti_status tutti_optimizer_set_learning_rate(tutti_optimizer* optimizer, double learning_rate);
 
 // --- groups: replicas of a model on several devices, whose gradients are averaged in each step while backward runs.
@@ -220,6 +225,7 @@ typedef int (*tutti_device_function)(void* context, size_t device, tutti_model* 
 /// Calls the function for each of this process's devices, each on a thread of the library's, and waits for all of them.
 /// One that fails ends the steps of the others.
 tutti_status tutti_group_on_every_device(tutti_group* group, tutti_device_function function, void* context);
+/// The caller's step on one device; 0, or anything else when it failed.
 typedef int (*tutti_step_function)(void* context, size_t device, tutti_model* replica, tutti_step* step);
 /// One step of one device, on the calling thread, which must not be that of another device: it waits for the others.
 /// The function computes a loss with the replica and calls tutti_step_backward once. `weight`: examples in its batch;

@@ -52,6 +52,7 @@ constexpr DType computed_in(DType dtype) noexcept {
     default: return dtype;
   }
 }
+/// Whether it is computed in another type: bf16, f16, i8 and u8.
 constexpr bool is_narrow(DType dtype) noexcept { return computed_in(dtype) != dtype; }
 
 /// The dtype that both become beside each other: the later of bool, {i8, u8}, i32, i64, {bf16, f16}, f32, f64. Of two

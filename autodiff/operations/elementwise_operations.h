@@ -47,8 +47,6 @@ Tensor operator<(const Tensor&, const Tensor&);
 Tensor operator<=(const Tensor&, const Tensor&);
 Tensor operator>(const Tensor&, const Tensor&);
 Tensor operator>=(const Tensor&, const Tensor&);
-/// `where`, by the name the structs use, with its gradients.
-Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b);
 Tensor operator&(const Tensor&, const Tensor&);
 Tensor operator|(const Tensor&, const Tensor&);
 Tensor operator^(const Tensor&, const Tensor&);
@@ -60,6 +58,8 @@ Tensor logical_not(const Tensor&);
 Tensor isnan(const Tensor&);
 Tensor isinf(const Tensor&);
 Tensor isfinite(const Tensor&);
+/// `where`, by the name the structs use, with its gradients.
+Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b);
 /// Replaces NaN and infinities; infinities without a given value, by the largest and the lowest number of the dtype.
 /// Integers stay. The gradient is 0 where something was replaced.
 Tensor nan_to_num(const Tensor&, double nan = 0.0, double infinity = std::numeric_limits<double>::quiet_NaN(),
@@ -104,7 +104,7 @@ Tensor hard_shrink(const Tensor&, double edge = 0.5);        ///< |x| <= edge ? 
 Tensor soft_shrink(const Tensor&, double edge = 0.5);        ///< sign(x) max(|x| - edge, 0)
 Tensor threshold(const Tensor&, double edge, double value);  ///< x <= edge ? value : x
 
-// Literals on either side: 2 * x + 1, maximum(x, 0).
+// --- literals on either side: 2 * x + 1, maximum(x, 0)
 #define TUTTI_LITERAL_OPERATOR(op)                                                                         \
   template <Literal T> Tensor operator op(const Tensor& lhs, T rhs) { return lhs op Tensor(Scalar(rhs)); } \
   template <Literal T> Tensor operator op(T lhs, const Tensor& rhs) { return Tensor(Scalar(lhs)) op rhs; }
@@ -124,10 +124,10 @@ TUTTI_LITERAL_OPERATOR(|)
 TUTTI_LITERAL_OPERATOR(^)
 #undef TUTTI_LITERAL_OPERATOR
 
-// x = x + y, promoted and broadcast as there: the variable names the result of a recorded operation (in place: add_).
-// AutodiffError under NoGrad for a leaf that requires a gradient: the variable would be no parameter afterwards, and
-// others of the same leaf would keep their value. x[0] += 1 and what else has no name writes in place, as add_ with its
-// errors and those of x[0] = 1.
+// --- x = x + y, promoted and broadcast as there: the variable names the result of a recorded operation (in place:
+// add_). AutodiffError under NoGrad for a leaf that requires a gradient: the variable would be no parameter afterwards,
+// and others of the same leaf would keep their value. x[0] += 1 and what else has no name writes in place, as add_ with
+// its errors and those of x[0] = 1.
 #define TUTTI_ASSIGNING_OPERATOR(op, in_place)                  \
   inline Tensor& operator op##=(Tensor& x, const Tensor& y) {   \
     detail::refuse_to_lose_leaf(#op "=", #in_place, x);         \
@@ -152,6 +152,7 @@ TUTTI_ASSIGNING_OPERATOR(*, mul_)
 TUTTI_ASSIGNING_OPERATOR(/, div_)
 #undef TUTTI_ASSIGNING_OPERATOR
 
+// --- functions of a tensor and a literal, on either side
 #define TUTTI_LITERAL_FUNCTION(name)                                                                    \
   template <Literal T> Tensor name(const Tensor& lhs, T rhs) { return name(lhs, Tensor(Scalar(rhs))); } \
   template <Literal T> Tensor name(T lhs, const Tensor& rhs) { return name(Tensor(Scalar(lhs)), rhs); }

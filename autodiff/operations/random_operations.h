@@ -17,7 +17,8 @@ namespace tutti {
 /// drawn.
 Tensor dropout(const Tensor& x, double p, Generator&, bool training = true);
 
-/// [low, high), f32 unless another floating type is given, else DTypeError; so for the two below.
+/// Uniform in [low, high), and normal numbers: f32 unless another floating type is given, else DTypeError; so for
+/// truncated_normal.
 Tensor uniform(const Shape&, Generator&, double low = 0.0, double high = 1.0, const TensorOptions& = {});
 Tensor normal(const Shape&, Generator&, double mean = 0.0, double standard_deviation = 1.0, const TensorOptions& = {});
 inline Tensor uniform(const Shape& shape, Generator& generator, const TensorOptions& options) {
@@ -40,14 +41,16 @@ inline Tensor exponential(const Shape& shape, Generator& generator, const Tensor
 }
 /// The largest of many: location - scale log(-log(u)).
 Tensor gumbel(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
-Tensor laplace(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
-Tensor cauchy(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
 inline Tensor gumbel(const Shape& shape, Generator& generator, const TensorOptions& options) {
   return gumbel(shape, generator, 0.0, 1.0, options);
 }
+/// Differences of two exponential numbers, around the location.
+Tensor laplace(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
 inline Tensor laplace(const Shape& shape, Generator& generator, const TensorOptions& options) {
   return laplace(shape, generator, 0.0, 1.0, options);
 }
+/// Ratios of two normal numbers, around the location; they have no mean.
+Tensor cauchy(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
 inline Tensor cauchy(const Shape& shape, Generator& generator, const TensorOptions& options) {
   return cauchy(shape, generator, 0.0, 1.0, options);
 }

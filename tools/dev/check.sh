@@ -275,6 +275,7 @@ stage "./dev, self-test" tools/dev_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
+stage "comments in the reference, self-test" tools/documents/header_comments_self_test.py
 stage "documentation site" build_docs
 stage "C++ in documents" tools/documents/doc_examples.py --check
 stage "C++ in documents, self-test" tools/documents/doc_examples_self_test.py

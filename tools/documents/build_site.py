@@ -6,7 +6,8 @@ usage: build_site.py [FOLDER]   in FOLDER instead of build/site; ./dev docs call
 
 Documents lie in the site as they do in the project, so that one link holds in both. Files of the project that they link
 are part of it; a linked folder is a page that lists its files. A link that leads nowhere, also one to a heading, ends it
-with status 1, as does a document that mkdocs.yml does not list, or a public header without a page.
+with status 1, as does a document that mkdocs.yml does not list, a public header without a page, or one more public member
+without a text.
 """
 
 import os
@@ -20,6 +21,7 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import header_comments  # noqa: E402
 import include_paths  # noqa: E402
 
 LINK = re.compile(r"(\]\(|\b(?:src|srcset)=\")([^)\s#\"]+)(#[^)\s]*)?(?=[)\s\"])")
@@ -27,6 +29,10 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 STYLE = "tools/documents/site.css"
 # An X-macro list, of which Doxygen makes nothing.
 NOT_PARSED = {"backend/kernel_list.h"}
+# Public members without a text in the reference. The number may only fall: a new one has a comment.
+WITHOUT_TEXT = 2009
+# What needs none: it destroys, copies or moves, is defaulted or deleted, or overrides what has one.
+SPEAKS_FOR_ITSELF = re.compile(r"~|operator=\((?:const )?\w+ ?&&?\w*\)|(\w+)\((?:const )?\1 ?&&?\w*\)|.*(?:=\s*(?:default|delete)|\boverride)\b")
 
 
 class Fault(Exception):
@@ -92,17 +98,38 @@ class Pages:
         return "".join(part if number % 2 else LINK.sub(follow, part) for number, part in enumerate(parts))
 
 
-def write_reference(root, folder, symbols):
+def write_reference(root, folder, pages, symbols):
     """Runs Doxygen, which lists the symbols in the file `symbols`."""
     headers = sorted(include_paths.with_included(root, include_paths.listed(root / include_paths.LIST)) - NOT_PARSED)
-    inputs = ["tools/documents/reference.md", *(f"include/tutti/{header}" for header in headers)]
+    include, xml_folder = folder / "include", folder / "xml"
+    for header in headers:
+        (include / "tutti" / header).parent.mkdir(parents=True, exist_ok=True)
+        (include / "tutti" / header).write_text(header_comments.with_comments(root, header))
+    inputs = ["tools/documents/reference.md", *(f"{include}/tutti/{header}" for header in headers)]
     settings = (root / "tools/documents/Doxyfile").read_text()
-    settings += f"INPUT = {' '.join(inputs)}\nOUTPUT_DIRECTORY = {folder}\nGENERATE_TAGFILE = {symbols}\n"
+    settings += f"INPUT = {' '.join(inputs)}\nINCLUDE_PATH = {include} include\nSTRIP_FROM_PATH = {include}\nSTRIP_FROM_INC_PATH = {include}\n"
+    settings += f"OUTPUT_DIRECTORY = {pages}\nXML_OUTPUT = {xml_folder}\nGENERATE_TAGFILE = {symbols}\n"
     subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=root, check=True, stderr=subprocess.DEVNULL)
     tree = xml.etree.ElementTree.parse(symbols)
     there = {each.findtext("path") + each.findtext("name") for each in tree.iter("compound") if each.get("kind") == "file"}
-    if missing := [header for header in headers if f"{root}/include/tutti/{header}" not in there]:
+    if missing := [header for header in headers if f"{include}/tutti/{header}" not in there]:
         raise Fault(f"the reference lacks {', '.join(missing)}")
+    bare = without_text(xml_folder)
+    (folder / "without_text.txt").write_text("\n".join([*bare, ""]))
+    if len(bare) > WITHOUT_TEXT:
+        raise Fault(f"{len(bare)} public members have no text in the reference, {WITHOUT_TEXT} had none before: give new ones a comment ({folder}/without_text.txt lists all)")
+
+
+def without_text(folder):
+    """Public members that the reference has no text of, each once, by its header."""
+    members = {}
+    for path in folder.glob("*.xml"):
+        for member in xml.etree.ElementTree.parse(path).iter("memberdef"):
+            texts = [member.find(each) for each in ("briefdescription", "detaileddescription", "inbodydescription")]
+            named = member.findtext("name") + (member.findtext("argsstring") or "")
+            if member.get("prot") == "public" and not any("".join(text.itertext()).strip() for text in texts) and not SPEAKS_FOR_ITSELF.match(named):
+                members[member.get("id")] = f"{member.find('location').get('file')}: {member.findtext('qualifiedname') or named}"
+    return sorted(members.values())
 
 
 def build(root, folder):
@@ -112,7 +139,7 @@ def build(root, folder):
     pages.mkdir(parents=True)
     Pages(root, pages).write()
     print("Doxygen reads the headers", flush=True)
-    write_reference(root, pages, symbols)
+    write_reference(root, folder, pages, symbols)
     print("MkDocs makes the pages", flush=True)
     # Not --quiet: what it does not say, it does not count either.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", root / "tools/documents/mkdocs.yml"]

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 import build_site
 
@@ -77,8 +78,19 @@ class Sites(unittest.TestCase):
         self.refused("docs/a.md: there is no pictures/gone.png")
 
     def test_headers_without_a_page(self):
-        self.write("tools/documents/Doxyfile", (SITE / "Doxyfile").read_text() + "EXCLUDE = include/tutti/nn/layer.h\n")
+        self.write("tools/documents/Doxyfile", (SITE / "Doxyfile").read_text() + f"EXCLUDE = {self.root}/built/include/tutti/nn/layer.h\n")
         self.refused("the reference lacks nn/layer.h")
+
+    def test_members_without_a_text(self):
+        with unittest.mock.patch("build_site.WITHOUT_TEXT", 3):
+            self.build()  # Linear::save, save and sum_of
+        self.assertEqual((self.root / "built/without_text.txt").read_text(),
+                         "tutti/nn/layer.h: tutti::sum_of\ntutti/nn/linear.h: tutti::Linear::save\ntutti/nn/linear.h: tutti::save\n")
+        self.write("nn/layer.h", "namespace tutti {\n/// A layer.\nstruct Layer {\n  Layer(const Layer&);\n  ~Layer();\n  virtual int size() const;  ///< units\n};\n"
+                                 "/// A sum.\nint sum_of(int);\nint sum_of(int, int);\nint fresh();  // no text\n}\n")
+        with unittest.mock.patch("build_site.WITHOUT_TEXT", 2):
+            self.refused("3 public members have no text", "2 had none before", "without_text.txt")
+        self.assertIn("tutti::fresh\n", (self.root / "built/without_text.txt").read_text())
 
 
 if __name__ == "__main__":
