@@ -58,6 +58,9 @@ class Backend {
   virtual bool rounds_after(LinearActivation activation) const { return activation != LinearActivation::gelu; }
   /// True if this kind of device has a kernel, and its gradient, for what others would do one after the other.
   virtual bool has_fused(FusedKernel) const { return false; }
+  /// True if that kernel takes a narrow dtype: normalize_channels planes of it, recurrent_steps a weight of it beside
+  /// f32 (attention: `attends`); else they see widened operands.
+  virtual bool takes_narrow(FusedKernel, DType) const { return false; }
   /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/formulas/philox.h, in the order of the
   /// device's work): then captured steps' graphs hold them. Else `place` is null in every call.
   virtual bool draws_at_places() const { return false; }

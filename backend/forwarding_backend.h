@@ -46,6 +46,7 @@ template <class Derived> class ForwardingBackend : public KernelDispatch<Derived
   bool attends(DType dtype) const override { return inner_.attends(dtype); }
   bool rounds_after(LinearActivation activation) const override { return inner_.rounds_after(activation); }
   bool has_fused(FusedKernel kernel) const override { return inner_.has_fused(kernel); }
+  bool takes_narrow(FusedKernel kernel, DType dtype) const override { return inner_.takes_narrow(kernel, dtype); }
   bool draws_at_places() const override { return inner_.draws_at_places(); }
   bool runs(const CustomKernel& kernel, Device device) const override { return inner_.runs(kernel, device); }
 

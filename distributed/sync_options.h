@@ -116,7 +116,7 @@ struct SyncOptions {
   /// A request to stop ends the group at once: whoever waits in it, on any device and in any process, gets a SyncError
   /// that says so, and it cannot be joined again. Devices may then have applied different steps: go on from a
   /// checkpoint. To end a training between two steps, with a checkpoint, see StopOnRequest. Any thread may request it,
-  /// which then tells the devices; tokens may differ between processes, and one of them is enough.
+  /// which then may call `dump` and `warn`; tokens may differ between processes, and one of them is enough.
   std::stop_token cancel = {};
 };
 

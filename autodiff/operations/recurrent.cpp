@@ -214,7 +214,8 @@ bool is_autocast_of_f32(const RecurrentSteps& steps, const CachedVector<Tensor>&
 /// All in f32 but for the weight, where products are of bf16, as those of other operations.
 RecurrentSequence in_f32(const RecurrentSequence& given) {
   const auto wide = [](const Tensor& tensor) { return tensor.defined() ? cast(tensor, DType::f32) : tensor; };
-  const bool is_bf16 = autocast_dtype() == DType::bf16;
+  const bool is_bf16 = autocast_dtype() == DType::bf16 &&
+                       backend_for(given.hidden.device()).takes_narrow(FusedKernel::recurrent_steps, DType::bf16);
   return {wide(given.input_part), wide(given.hidden), wide(given.cell),
           is_bf16 ? autocast("linear", given.hidden_weight) : given.hidden_weight, given.hidden_bias};
 }

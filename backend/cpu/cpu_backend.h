@@ -51,6 +51,9 @@ class CpuBackend final : public Backend {
   bool attends(DType dtype) const override { return is_floating(dtype); }
   bool rounds_after(LinearActivation) const override { return true; }
   bool has_fused(FusedKernel) const override { return true; }
+  bool takes_narrow(FusedKernel kernel, DType dtype) const override {
+    return kernel == FusedKernel::normalize_channels || dtype == DType::bf16;
+  }
 
 #define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;
 #include <tutti/backend/kernel_list.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/operations/widening.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
@@ -25,9 +26,13 @@ Array by_channel(std::string_view operand, const Array& input, const Array& numb
   return numbers.contiguous();
 }
 
-/// As kernels take it: [n, channels, size], contiguous.
+/// As the kernels take it: [n, channels, size], contiguous, and widened where they take no narrow dtype.
 Array planes(const Array& x) {
-  return x.contiguous().reshape({x.length(0), x.length(1), x.size() / (x.length(0) * x.length(1))});
+  const bool is_taken =
+      !is_narrow(x.dtype()) || backend_for(x.device()).takes_narrow(FusedKernel::normalize_channels, x.dtype());
+  return (is_taken ? x : widened(x))
+      .contiguous()
+      .reshape({x.length(0), x.length(1), x.size() / (x.length(0) * x.length(1))});
 }
 
 }  // namespace
@@ -52,7 +57,7 @@ NormalizedChannels normalize_channels(double epsilon, const Array& input, const 
   backend_for(x.device())
       .normalize_channels(epsilon, x, by_channel("the weight", input, weight), by_channel("the bias", input, bias),
                           result.output, result.mean, result.variance);
-  result.output = result.output.reshape(input.shape());
+  result.output = result.output.reshape(input.shape()).cast(input.dtype());
   return result;
 }
 
@@ -73,7 +78,7 @@ ChannelGradients normalize_channels_gradient(double epsilon, const Array& input,
       .normalize_channels_gradient(epsilon, x, by_channel("the weight", input, weight),
                                    by_channel("the mean", input, mean), by_channel("the variance", input, variance),
                                    planes(gradient), found.input, found.weight, found.bias);
-  if (found.input.defined()) found.input = found.input.reshape(input.shape());
+  if (found.input.defined()) found.input = found.input.reshape(input.shape()).cast(input.dtype());
   return found;
 }
 

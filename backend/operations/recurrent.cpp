@@ -37,7 +37,8 @@ bool has_kernel(const Array& hidden) { return backend_for(hidden.device()).has_f
 bool is_mixed(const RecurrentOperands& operands) {
   const Array& weight = operands.hidden_weight;
   return weight.defined() && weight.dtype() == DType::bf16 && operands.hidden.dtype() == DType::f32 &&
-         weight.device() == operands.hidden.device() && has_kernel(operands.hidden);
+         weight.device() == operands.hidden.device() && has_kernel(operands.hidden) &&
+         backend_for(weight.device()).takes_narrow(FusedKernel::recurrent_steps, weight.dtype());
 }
 
 void check(const RecurrentSteps& steps, const RecurrentOperands& operands) {

@@ -74,7 +74,17 @@ SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::uniq
       collectives_(server_, members_) {
   server_.on_reformed(
       [this](const DistributedSyncServer::Reformation& reform) { return make_replicas_equal(members_, reform); });
-  if (options.cancel.stop_possible()) cancel_.emplace(options.cancel, [this] { server_.cancel(); });
+  if (options.cancel.stop_possible()) cancel_.emplace(options.cancel, [this]() noexcept { cancel(); });
+}
+
+// Called by whoever asks the token to stop, who can be told of nothing; a child of the group's process ends nothing of
+// its parent's.
+void SyncGroup::cancel() noexcept {
+  if (!server_.here()) return;
+  try {
+    server_.cancel();
+  } catch (...) {  // no memory for a message: deadlines end the waits
+  }
 }
 
 void SyncGroup::check(std::span<const Device> devices, const SyncOptions& options) {

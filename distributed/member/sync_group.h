@@ -43,6 +43,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   SyncGroup(GroupMembers, const SyncOptions&, std::unique_ptr<Communicator>, std::unique_ptr<ProcessLink>);
   ~SyncGroup() = default;
   static void end(SyncGroup*);
+  void cancel() noexcept;
 
   DistributedSyncServer server_;
   DeviceThreads threads_;

@@ -210,9 +210,10 @@ void DistributedSyncServer::handle(Close& message) {
 void DistributedSyncServer::handle(Cancel&) {
   if (ledger_->closed()) return;
   const std::int64_t generation = ledger_->current_generation();
-  fail_group({.kind = Fault::Kind::cancelled, .generation = generation}, nullptr,
-             fmt::format("[sync] {}was cancelled in generation {} (SyncOptions::cancel)",
-                         others_ ? names().process() : "the group ", generation));
+  const std::string text = fmt::format("[sync] {}was cancelled in generation {} (SyncOptions::cancel)",
+                                       others_ ? names().process() : "the group ", generation);
+  if (!ledger_->all_left()) fail_group({.kind = Fault::Kind::cancelled, .generation = generation}, nullptr, text);
+  joiners_.answer_all(nullptr, std::make_exception_ptr(SyncError(text)));
   Close close;
   handle(close);  // for good
 }

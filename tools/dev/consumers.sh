@@ -255,7 +255,7 @@ exports_its_own_alone() {
   (cd "${sources%/tests/consumers}" && dpkg-gensymbols -plibtutti0.1 -Pno-package -e"$library"/libtutti.so.0.1 -v0.1.0 \
     -Idebian/libtutti0.1.symbols -O/dev/null -c4) || return
   # Of C++ plugins, too, export what lies in the namespace tutti alone.
-  nm -D --defined-only "$library"/tutti-*/*.so | awk 'NF == 3 { print $3 }' >>symbols
+  nm -D --defined-only "$library"/tutti-*/libtutti_*.so | awk 'NF == 3 { print $3 }' >>symbols
   ! grep '^_Z' symbols | grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' || return
   ! c++filt <symbols | grep -E 'Eigen::|nlohmann' || return
   [ -e "$library/libtutti.a" ] || return 0

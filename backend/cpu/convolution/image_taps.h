@@ -20,6 +20,7 @@ template <class S> class ImageTaps {
   /// `padded`: the first image's channels of the group that `size` is of, `image_step` before the next one's.
   ImageTaps(const ConvolutionSizes& size, const S* padded, std::int64_t image_step)
       : size_(size), padded_(padded), image_step_(image_step) {}
+  ImageTaps(ConvolutionSizes&&, const S*, std::int64_t) = delete;  // it is only referred to
 
   /// Packs a part, for gemm_by_parts: of this matrix, or of the one with rows and columns exchanged.
   template <class Packed> void pack(const StripPart& part, Packed* to) const;

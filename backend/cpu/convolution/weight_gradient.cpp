@@ -12,13 +12,17 @@ namespace {
 struct WeightBlocks {
   static constexpr std::int64_t kTasks = 8;
   static constexpr std::int64_t kMostWeights = std::int64_t{1} << 18U;
+  static constexpr std::int64_t kMostScratch = std::int64_t{1} << 24U;  // elements of partial sums
 
   explicit WeightBlocks(const ConvolutionPlan& c)
       : channels(std::clamp<std::int64_t>(kMostWeights * c.group.channels / c.weights_of_group(), 1, c.group.channels)),
         of_group(divide_up(c.group.channels, channels)),
         count(of_group * c.size.geometry.groups),
-        batches(divide_up(c.batches(), std::clamp<std::int64_t>(kTasks / count, 1, c.batches()))),
+        batches(divide_up(c.batches(), std::clamp<std::int64_t>(std::min(kTasks / count, kMostScratch / all_weights(c)),
+                                                                1, c.batches()))),
         parts(divide_up(c.batches(), batches)) {}
+
+  static std::int64_t all_weights(const ConvolutionPlan& c) { return c.size.geometry.groups * c.weights_of_group(); }
 
   std::int64_t channels;  // of a block; the last of a group may have fewer
   std::int64_t of_group;
@@ -27,19 +31,38 @@ struct WeightBlocks {
   std::int64_t parts;
 };
 
-/// All of `join_images`, for many readers; `gradient` itself where batches are of one image.
-template <class S> const S* join_all_images(const ConvolutionPlan& c, const S* gradient, S* scratch) {
-  if (c.batch == 1) return gradient;
-  c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t place = i * c.batch * c.size.output_size();
-      const std::int64_t count = c.in_batch(i);
-      if (join_images(c, gradient + place, count, scratch + place) == gradient + place)  // one that is left over
-        std::copy_n(gradient + place, count * c.size.output_size(), scratch + place);
-    }
-  });
-  return scratch;
-}
+/// The gradient with the images of each batch joined, for the blocks that read it: all at once where there are several
+/// blocks, else batch by batch, in memory of the thread.
+template <class S> class JoinedGradient {
+ public:
+  JoinedGradient(const ConvolutionPlan& c, const WeightBlocks& blocks, const S* gradient)
+      : c_(c),
+        gradient_(gradient),
+        is_joined_(c.batch > 1 && blocks.count > 1),
+        all_(c.device, c.pool, is_joined_ ? c.size.images * c.size.output_size() : 0) {
+    if (!is_joined_) return;
+    c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        S* const to = all_.data() + place(i);
+        if (join_images(c, gradient + place(i), c.in_batch(i), to) != to)  // a last one of a single image
+          std::copy_n(gradient + place(i), c.in_batch(i) * c.size.output_size(), to);
+      }
+    });
+  }
+  /// Elements that `batch` works in.
+  std::int64_t scratch() const { return is_joined_ ? 0 : c_.joined_elements(); }
+  const S* batch(std::int64_t i, S* scratch) const {
+    return is_joined_ ? all_.data() + place(i) : join_images(c_, gradient_ + place(i), c_.in_batch(i), scratch);
+  }
+
+ private:
+  std::int64_t place(std::int64_t i) const { return i * c_.batch * c_.size.output_size(); }
+
+  const ConvolutionPlan& c_;
+  const S* gradient_;
+  bool is_joined_;
+  Scratch<S> all_;
+};
 
 template <class T> void add_to(T* __restrict sums, const T* __restrict values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += values[i];
@@ -63,8 +86,7 @@ void ProductConvolution<S>::weight_gradient(const ConvolutionPlan& c, const S* g
   const auto sum_of = [&](std::int64_t part) {
     return part == 0 ? result.data() : partial.data() + (part - 1) * weights;
   };
-  const Scratch<S> joined(c.device, c.pool, c.batch > 1 ? c.size.images * c.size.output_size() : 0);
-  const S* const upstream = join_all_images(c, gradient, joined.data());
+  const JoinedGradient<S> joined(c, blocks, gradient);
   const std::int64_t plane = c.size.height * c.size.width;
   c.threads.parallel_for(blocks.parts * blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
@@ -74,6 +96,7 @@ void ProductConvolution<S>::weight_gradient(const ConvolutionPlan& c, const S* g
       ConvolutionSizes of_block = c.group;
       of_block.channels = std::min(blocks.channels, c.group.channels - first);
       const Scratch<S> padded = padded_room<S>(c, of_block);
+      const Scratch<S> batch(c.device, c.pool, joined.scratch());
       T* const block = sum_of(part) + g * c.weights_of_group() + first * c.size.kernel_height * c.size.kernel_width;
       for (std::int64_t i = part * blocks.batches; i < std::min(c.batches(), (part + 1) * blocks.batches); ++i) {
         const std::int64_t length = c.in_batch(i) * c.size.positions();
@@ -81,9 +104,9 @@ void ProductConvolution<S>::weight_gradient(const ConvolutionPlan& c, const S* g
             c, of_block, input + i * c.batch * c.size.image_size() + (g * c.group.channels + first) * plane,
             c.in_batch(i), padded.data());
         const auto write = [&](const StripPart& strip, auto* packed) { seen.pack_turned(strip, packed); };
-        gemm_by_parts<S>(c.group.out_channels, of_block.taps(), length,
-                         {upstream + i * c.batch * c.size.output_size() + g * c.group.out_channels * length, length},
-                         write, block, c.group.taps(), i > part * blocks.batches);
+        const S* const upstream = joined.batch(i, batch.data()) + g * c.group.out_channels * length;
+        gemm_by_parts<S>(c.group.out_channels, of_block.taps(), length, {upstream, length}, write, block,
+                         c.group.taps(), i > part * blocks.batches);
       }
     }
   });

@@ -44,9 +44,9 @@ struct StripPart {
 
   std::int64_t step;  ///< the first; even
   std::int64_t steps;
-  std::int64_t column;  ///< the first
-  std::int64_t columns;
-  std::int64_t width;  ///< the columns, rounded up to whole vectors
+  std::int64_t column;   ///< the first
+  std::int64_t columns;  ///< at most packing::kMostStripColumns
+  std::int64_t width;    ///< the columns, rounded up to whole vectors
 };
 
 /// Functions that write parts of a right operand, for gemm_by_parts; what the rest of each row holds changes nothing,
@@ -77,8 +77,9 @@ template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64
                                       bool accumulate = false);
 
 /// The matrix b of several products, copied once into the order in which they read it. Each element of a product has
-/// the bits that `gemm` gives it where the elements beside it do not count, and where the steps of a that are left out
-/// are zeros. One thread packs; then several may multiply.
+/// the bits that `gemm` gives it, of more than kFewRows rows, where the elements beside it do not count; and where
+/// steps are left out, those of an a whose further steps are zeros (of bf16: of an even number of steps, or a finite
+/// b). One thread packs; then several may multiply.
 template <class S> class PackedMatrix {
  public:
   PackedMatrix();

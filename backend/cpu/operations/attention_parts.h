@@ -7,9 +7,9 @@
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/linear_algebra/matrix_of.h>
 #include <tutti/backend/cpu/linear_algebra/right_operand.h>
-#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/cpu/packs/wide_lanes.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/runtime/kept_by_thread.h>
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 

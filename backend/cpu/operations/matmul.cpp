@@ -3,9 +3,9 @@
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/linear_algebra/matrix_of.h>
-#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/cpu/packs/wide_lanes.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/elementwise/activations.h>
 #include <tutti/backend/memory/storage.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
-#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/operations/row_sums.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/memory/thread_cache.h>
 
 #include <algorithm>

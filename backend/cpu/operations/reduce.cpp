@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
-#include <tutti/backend/cpu/runtime/divide_up.h>
 #include <tutti/backend/cpu/operations/reduce_kernels.h>
 #include <tutti/backend/cpu/operations/reduce_plan.h>
+#include <tutti/backend/cpu/runtime/divide_up.h>
 
 #include <algorithm>
 #include <span>

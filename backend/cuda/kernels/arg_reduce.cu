@@ -8,8 +8,7 @@
 namespace tutti::cuda_kernels {
 namespace {
 
-template <class T, bool largest>
-__global__ void __launch_bounds__(LineLayout::kThreads)
+template <class T, bool largest> __global__ void __launch_bounds__(LineLayout::kThreads)
     arg_reduce_lines(const AxisLines lines, const T* __restrict__ from, std::int64_t* __restrict__ to) {
   const std::uint32_t lane = lines.layout.lane_of(threadIdx.x);
   for (std::int64_t group = blockIdx.x; group < lines.layout.groups(lines.count); group += gridDim.x) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/numbers/conversion.h>
 #include <tutti/backend/cuda/kernels/copy.h>
 #include <tutti/backend/cuda/kernels/parts/element_loops.cuh>
+#include <tutti/backend/numbers/conversion.h>
 
 namespace tutti::cuda_kernels {
 namespace {
@@ -18,9 +18,8 @@ void launch_cast(cudaStream_t stream, DType from, DType to, const ElementBatch& 
       using Wide = ComputedIn<From>;
       launch_elements<Wide, From>(stream, batch, Convert<Wide, From>{});
     } else {
-      visit_dtype(to, [&]<class To>(std::type_identity<To>) {
-        launch_elements<To, From>(stream, batch, Convert<To, From>{});
-      });
+      visit_dtype(
+          to, [&]<class To>(std::type_identity<To>) { launch_elements<To, From>(stream, batch, Convert<To, From>{}); });
     }
   });
 }

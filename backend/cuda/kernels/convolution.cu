@@ -129,9 +129,8 @@ __device__ void find_rows(const Product& product, std::int64_t begin, typename P
 }
 
 /// To the result if this is the whole of it, else to the part's place.
-template <class Product, class T>
-__device__ void store_sums(const Product& product, const Task& task, bool is_whole, const T (*sums)[kSide], T* to,
-                           T* partial) {
+template <class Product, class T> __device__ void store_sums(const Product& product, const Task& task, bool is_whole,
+                                                             const T (*sums)[kSide], T* to, T* partial) {
 #pragma unroll
   for (int j = 0; j < kSide; ++j) {
     const std::int64_t n = task.n + threadIdx.x % kAcross * kSide + j;
@@ -149,8 +148,7 @@ __device__ void store_sums(const Product& product, const Task& task, bool is_who
 }
 
 /// One tile of one part of the result. The next tiles are fetched while the present ones are multiplied.
-template <class Product, class T>
-__global__ void __launch_bounds__(kThreads)
+template <class Product, class T> __global__ void __launch_bounds__(kThreads)
     multiply(const Product product, const SumParts parts, const T* __restrict__ lhs, const T* __restrict__ rhs,
              T* __restrict__ to, T* __restrict__ partial) {
   alignas(16) __shared__ T lhs_tile[kDepth][kRow];
@@ -183,8 +181,7 @@ __global__ void __launch_bounds__(kThreads)
   store_sums(product, task, parts.count == 1, sums, to, partial);
 }
 
-template <class Product, class T>
-__global__ void __launch_bounds__(kThreads)
+template <class Product, class T> __global__ void __launch_bounds__(kThreads)
     add_parts(const Product product, std::int64_t parts, const T* __restrict__ partial, T* __restrict__ to) {
   const std::int64_t size = product.c.groups * product.m() * product.n();
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
@@ -196,9 +193,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class Product, class T>
-void launch_product(cudaStream_t stream, const Product& product, const void* lhs, const void* rhs, void* to,
-                    void* partial) {
+template <class Product, class T> void launch_product(cudaStream_t stream, const Product& product, const void* lhs,
+                                                      const void* rhs, void* to, void* partial) {
   const SumParts parts = SumParts::of(product);
   const std::int64_t groups = product.c.groups;
   const std::int64_t blocks = groups * divide_up(product.m(), kTile) * divide_up(product.n(), kTile) * parts.count;

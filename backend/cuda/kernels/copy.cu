@@ -20,7 +20,7 @@ template <class T> struct Choose {
 
 constexpr unsigned kTileRows = 8;  // of a tile that a block moves at once
 
-template <class T> __global__ void __launch_bounds__(TileLayout::kSide * kTileRows)
+template <class T> __global__ void __launch_bounds__(TileLayout::kSide* kTileRows)
     transpose_tiles(const __grid_constant__ TileLayout layout, T* target, const T* source) {
   constexpr unsigned kSide = TileLayout::kSide;
   __shared__ T elements[kSide][kSide + 1];  // a column lies in different banks

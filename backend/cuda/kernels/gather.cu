@@ -6,8 +6,7 @@
 namespace tutti::cuda_kernels {
 namespace {
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T> __global__ void __launch_bounds__(kThreads)
     gather_elements(const Selection selection, const T* __restrict__ from, const std::int64_t* __restrict__ index,
                     T* __restrict__ to, IndexFault* fault) {
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
@@ -23,9 +22,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T>
-void launch_typed(cudaStream_t stream, const Selection& selection, const void* from, const std::int64_t* index, void* to,
-                  IndexFault* fault) {
+template <class T> void launch_typed(cudaStream_t stream, const Selection& selection, const void* from,
+                                     const std::int64_t* index, void* to, IndexFault* fault) {
   launch(gather_elements<T>, blocks_for(selection.size), kThreads, stream, selection, static_cast<const T*>(from),
          index, static_cast<T*>(to), fault);
 }

@@ -7,8 +7,7 @@ namespace tutti::cuda_kernels {
 namespace {
 
 /// A thread computes an element of the result. Of the rows, a few at a time are worked out for all threads.
-template <class Product, class T>
-__global__ void __launch_bounds__(kThreads)
+template <class Product, class T> __global__ void __launch_bounds__(kThreads)
     sum_alone(const Product product, const T* __restrict__ lhs, const T* __restrict__ rhs, T* __restrict__ to) {
   constexpr int kRows = 64;
   __shared__ typename Product::Row rows[kRows];
@@ -36,8 +35,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// A block computes an element of the result: neighbours read along k, and their sums are added up pairwise.
-template <class Product, class T>
-__global__ void __launch_bounds__(kThreads)
+template <class Product, class T> __global__ void __launch_bounds__(kThreads)
     sum_together(const Product product, const T* __restrict__ lhs, const T* __restrict__ rhs, T* __restrict__ to) {
   __shared__ T sums[kThreads];
   const std::int64_t count = product.c.groups * product.m() * product.n();

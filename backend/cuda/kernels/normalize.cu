@@ -38,7 +38,8 @@ __device__ void write_row(const AxisLines& lines, std::uint32_t lane, T mean, T 
     map_line<in_quads>(
         lines, lane, to, [=](T value, T weight) { return normalized(value) * weight; }, x, rows.weight);
   else if constexpr (has_bias)
-    map_line<in_quads>(lines, lane, to, [=](T value, T bias) { return normalized(value) + bias; }, x, rows.bias);
+    map_line<in_quads>(
+        lines, lane, to, [=](T value, T bias) { return normalized(value) + bias; }, x, rows.bias);
   else
     map_line<in_quads>(lines, lane, to, normalized, x);
 }
@@ -57,7 +58,9 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     T mean(0);
     if (norm.centred) {
       double sum = 0;
-      if (exists) visit_line<in_quads>(lines, lane, [&sum](T value) { sum += static_cast<double>(value); }, x);
+      if (exists)
+        visit_line<in_quads>(
+            lines, lane, [&sum](T value) { sum += static_cast<double>(value); }, x);
       mean = static_cast<T>(combine_line(sum, lines.layout, add) / length);
     }
     double squares = 0;
@@ -77,8 +80,7 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 3)
   }
 }
 
-template <class T, bool has_weight, bool in_quads>
-__global__ void __launch_bounds__(LineLayout::kThreads, 3)
+template <class T, bool has_weight, bool in_quads> __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     normalize_gradient_lines(const AxisLines lines, const bool centred, const Rows<T> rows,
                              const T* __restrict__ gradient, T* __restrict__ to) {
   const std::uint32_t lane = lines.layout.lane_of(threadIdx.x);
@@ -119,8 +121,7 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 3)
 // Columns side by side, and some rows of a part at a time.
 TUTTI_HOST_DEVICE constexpr LineLayout columns_together() { return {32, LineLayout::kThreads / 32, false}; }
 
-template <class T>
-__global__ void __launch_bounds__(LineLayout::kThreads)
+template <class T> __global__ void __launch_bounds__(LineLayout::kThreads)
     normalize_column_sums(const std::int64_t rows, const std::int64_t length, const std::int64_t parts,
                           const Rows<T> by, const T* __restrict__ gradient, T* __restrict__ along,
                           T* __restrict__ level) {

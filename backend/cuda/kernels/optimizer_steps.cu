@@ -110,18 +110,15 @@ void launch_steps(cudaStream_t stream, const Formula& formula, std::span<const P
   }
 }
 
-template <class F> void visit_floating(DType dtype, const F& f) {
-  dtype == DType::f64 ? f(double{}) : f(float{});
-}
+template <class F> void visit_floating(DType dtype, const F& f) { dtype == DType::f64 ? f(double{}) : f(float{}); }
 
 }  // namespace
 
 void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule,
                            std::span<const ParameterMemory> all) {
   visit_floating(dtype, [&]<class T>(T) {
-    visit_formula<T>(rule, [&]<class Formula>(const Formula& formula) {
-      launch_steps<T, Formula::kStates>(stream, formula, all);
-    });
+    visit_formula<T>(
+        rule, [&]<class Formula>(const Formula& formula) { launch_steps<T, Formula::kStates>(stream, formula, all); });
   });
 }
 

@@ -24,8 +24,7 @@ template <class F> __device__ void for_each_element(const Pooling& pooling, cons
   for_each_place(pooling.planes, pooling.rows.length, pooling.columns.length, f);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T> __global__ void __launch_bounds__(kThreads)
     pool_windows(const Pooling pooling, const T* __restrict__ from, T* __restrict__ maxima,
                  std::int64_t* __restrict__ places) {
   for_each_window(pooling, [&](std::int64_t i, std::int64_t plane, std::int64_t row, std::int64_t column) {
@@ -36,8 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T> __global__ void __launch_bounds__(kThreads)
     pass_back(const Pooling pooling, const T* __restrict__ gradient, const std::int64_t* __restrict__ places,
               T* __restrict__ to) {
   for_each_element(pooling, [&](std::int64_t i, std::int64_t plane, std::int64_t row, std::int64_t column) {
@@ -46,8 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T> __global__ void __launch_bounds__(kThreads)
     average_windows(const MeanPooling means, const T* __restrict__ from, T* __restrict__ to) {
   const Pooling& pooling = means.windows;
   for_each_window(pooling, [&](std::int64_t i, std::int64_t plane, std::int64_t row, std::int64_t column) {
@@ -55,8 +52,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T> __global__ void __launch_bounds__(kThreads)
     pass_shares_back(const MeanPooling means, const T* __restrict__ gradient, T* __restrict__ to) {
   const Pooling& pooling = means.windows;
   for_each_element(pooling, [&](std::int64_t i, std::int64_t plane, std::int64_t row, std::int64_t column) {

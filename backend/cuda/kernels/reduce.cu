@@ -47,13 +47,11 @@ __device__ typename Terms::Accumulated reduce_lane(const ReduceShape& shape, con
                                                    std::uint32_t lane, Offset offset) {
   const std::int64_t begin = segment * shape.segment;
   const std::int64_t end = begin + shape.segment < shape.length ? begin + shape.segment : shape.length;
-  if (shape.in_quads)
-    return reduce_quads<Terms>(line, begin + 4 * std::int64_t{lane}, end, shape.layout.lanes, offset);
+  if (shape.in_quads) return reduce_quads<Terms>(line, begin + 4 * std::int64_t{lane}, end, shape.layout.lanes, offset);
   return reduce_scattered<Terms>(line, begin + lane, end, shape.layout.lanes, offset);
 }
 
-template <class Terms, class T>
-__global__ void __launch_bounds__(LineLayout::kThreads, 4)
+template <class Terms, class T> __global__ void __launch_bounds__(LineLayout::kThreads, 4)
     reduce_lines(const ReduceShape shape, const T* __restrict__ from, T* __restrict__ to,
                  typename Terms::Accumulated* __restrict__ partial) {
   const LineLayout& layout = shape.layout;
@@ -83,8 +81,7 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 4)
 }
 
 /// Joins the segments of each output.
-template <class Terms, class T>
-__global__ void __launch_bounds__(LineLayout::kThreads, 4)
+template <class Terms, class T> __global__ void __launch_bounds__(LineLayout::kThreads, 4)
     join_segments(const ReduceShape shape, const LineLayout layout,
                   const typename Terms::Accumulated* __restrict__ partial, T* __restrict__ to) {
   const std::uint32_t lane = layout.lane_of(threadIdx.x);

@@ -11,8 +11,7 @@ namespace tutti::cuda_kernels {
 namespace {
 
 /// exp(x - max) / sum, or x - max - log(sum).
-template <class T, SoftmaxKind kind, bool in_quads>
-__global__ void __launch_bounds__(LineLayout::kThreads, 3)
+template <class T, SoftmaxKind kind, bool in_quads> __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     softmax_lines(const AxisLines lines, const T* __restrict__ from, T* __restrict__ to) {
   using elementwise::exp;
   using elementwise::log;
@@ -22,23 +21,26 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     const bool exists = line < lines.count;
     const std::int64_t first = lines.first(exists ? line : 0);
     ExponentialSum<T> total;
-    if (exists) visit_line<in_quads>(lines, lane, [&total](T x) { total.add(x); }, from + first);
+    if (exists)
+      visit_line<in_quads>(
+          lines, lane, [&total](T x) { total.add(x); }, from + first);
     total = combine_line(total, lines.layout, [](const auto& a, const auto& b) { return a.combine(a, b); });
     if (!exists) continue;
     const T max = total.largest;
     if constexpr (kind == SoftmaxKind::softmax) {
       const T scale = T(1) / total.sum;
-      map_line<in_quads>(lines, lane, to + first, [=](T x) { return exp(x - max) * scale; }, from + first);
+      map_line<in_quads>(
+          lines, lane, to + first, [=](T x) { return exp(x - max) * scale; }, from + first);
     } else {
       const T shift = log(total.sum);
-      map_line<in_quads>(lines, lane, to + first, [=](T x) { return x - max - shift; }, from + first);
+      map_line<in_quads>(
+          lines, lane, to + first, [=](T x) { return x - max - shift; }, from + first);
     }
   }
 }
 
 /// softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
-template <class T, SoftmaxKind kind, bool in_quads>
-__global__ void __launch_bounds__(LineLayout::kThreads, 3)
+template <class T, SoftmaxKind kind, bool in_quads> __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     softmax_gradient_lines(const AxisLines lines, const T* __restrict__ output, const T* __restrict__ gradient,
                            T* __restrict__ to) {
   using elementwise::exp;
@@ -52,13 +54,17 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 3)
     const auto add = [](T a, T b) { return a + b; };
     T sum(0);
     if constexpr (kind == SoftmaxKind::softmax) {
-      if (exists) visit_line<in_quads>(lines, lane, [&sum](T value, T upstream) { sum += value * upstream; }, y, dy);
+      if (exists)
+        visit_line<in_quads>(
+            lines, lane, [&sum](T value, T upstream) { sum += value * upstream; }, y, dy);
       const T all = combine_line(sum, lines.layout, add);
       if (!exists) continue;
       map_line<in_quads>(
           lines, lane, to + first, [all](T value, T upstream) { return value * (upstream - all); }, y, dy);
     } else {
-      if (exists) visit_line<in_quads>(lines, lane, [&sum](T upstream) { sum += upstream; }, dy);
+      if (exists)
+        visit_line<in_quads>(
+            lines, lane, [&sum](T upstream) { sum += upstream; }, dy);
       const T all = combine_line(sum, lines.layout, add);
       if (!exists) continue;
       map_line<in_quads>(

@@ -154,29 +154,40 @@ TEST_CASE("recurrent: narrow types, several types and an Autocast compute as the
 }
 
 TEST_CASE("recurrent: under an Autocast results and gradients are those of its operations but for rounding") {
-  const RecurrentSteps steps{RecurrentGates::lstm, {20, 20, 17}, false};
-  Inputs in{small({57, 96}, 1), small({20, 24}, 2), small({20, 24}, 3), small({96, 24}, 4), small({96}, 5)};
-  for (Tensor& each : in) each = Tensor(each.array().cast(DType::f32), true);
-  const auto found_by = [&](bool composes) {
-    std::optional<ComposedCalls> scope;
-    if (composes) scope.emplace();
-    const Autocast narrow(DType::bf16);
-    const RecurrentStates states = recurrent(steps, {in[0], in[1], in[2], in[3], in[4]});
-    std::vector<Values> found{cast(states.outputs, DType::f64).to_vector<double>()};
-    for (const Tensor& each : grad(sum(square(cast(states.outputs, DType::f32))), in))
-      found.push_back(cast(each, DType::f64).to_vector<double>());
-    return found;
-  };
-  std::vector<Values> found = found_by(false);
-  std::vector<Values> expected = found_by(true);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    CAPTURE(i);
-    const double most = std::abs(*std::ranges::max_element(expected[i], {}, [](double x) { return std::abs(x); }));
-    CHECK(most > 0);
-    for (Values* each : {&found[i], &expected[i]})
-      for (double& value : *each) value /= most;
-    testing::check_close(found[i], expected[i], 0.02);
-  }
+  for (const RecurrentGates gates : {RecurrentGates::lstm, RecurrentGates::gru})
+    for (const CachedVector<std::int64_t>& counts : {CachedVector<std::int64_t>{20, 20, 17},
+                                                     {3, 2, 1},
+                                                     {6, 6, 3, 2}}) {  // packed weights, and read where they are
+      CAPTURE(static_cast<int>(gates));
+      CAPTURE(counts.size());
+      const RecurrentSteps steps{gates, counts, false};
+      const std::int64_t batch = counts.front();
+      const std::int64_t columns = blocks_of(gates) * 24;
+      const bool has_cell = gates == RecurrentGates::lstm;
+      Inputs in{small({steps.rows(), columns}, 1), small({batch, 24}, 2), small({columns, 24}, 4), small({columns}, 5)};
+      if (has_cell) in.push_back(small({batch, 24}, 3));
+      for (Tensor& each : in) each = Tensor(each.array().cast(DType::f32), true);
+      const auto found_by = [&](bool composes) {
+        std::optional<ComposedCalls> scope;
+        if (composes) scope.emplace();
+        const Autocast narrow(DType::bf16);
+        const RecurrentStates states = recurrent(steps, {in[0], in[1], has_cell ? in[4] : Tensor(), in[2], in[3]});
+        std::vector<Values> found{cast(states.outputs, DType::f64).to_vector<double>()};
+        for (const Tensor& each : grad(sum(square(cast(states.outputs, DType::f32))), in))
+          found.push_back(cast(each, DType::f64).to_vector<double>());
+        return found;
+      };
+      std::vector<Values> found = found_by(false);
+      std::vector<Values> expected = found_by(true);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        const double most = std::abs(*std::ranges::max_element(expected[i], {}, [](double x) { return std::abs(x); }));
+        CHECK(most > 0);
+        for (Values* each : {&found[i], &expected[i]})
+          for (double& value : *each) value /= most;
+        testing::check_close(found[i], expected[i], 0.02);
+      }
+    }
 }
 
 TEST_CASE("recurrent: types of results are those of its operations, and gradients reach leaves of any type") {

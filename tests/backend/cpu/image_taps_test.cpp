@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/convolution/image_taps.h>
+#include <tutti/backend/cpu/linear_algebra/packing.h>
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,9 @@
 
 namespace tutti {
 namespace {
+
+constexpr std::int64_t kColumns =
+    std::min<std::int64_t>(30, static_cast<std::int64_t>(packing::kMostStripColumns<float>));
 
 std::int64_t packed_width(std::int64_t columns) {
   constexpr std::int64_t kLanes = kNativeLanes<float>;
@@ -57,10 +61,10 @@ TEST_CASE("image taps: pairs of bf16 are the elements that are packed one by one
         CAPTURE(kernel);
         for (const std::int64_t first : {0, 2}) {
           const std::int64_t steps = size.taps() - first;
-          const std::int64_t columns = std::min<std::int64_t>(positions, 30);
+          const std::int64_t columns = std::min(positions, kColumns);
           const StripPart part{first, steps, positions - columns, columns, packed_width(columns)};
           CHECK(others(part, [&](auto* to) { taps.pack(part, to); }) == 0);
-          const std::int64_t seen = std::min<std::int64_t>(size.taps(), 30);
+          const std::int64_t seen = std::min(size.taps(), kColumns);
           if (positions <= first) continue;
           const std::int64_t most = std::min(positions - first, StripPart::kMostSteps);
           const StripPart turned{first, most, size.taps() - seen, seen, packed_width(seen)};

@@ -31,14 +31,19 @@ TEST_CASE("cancel: whoever waits for a device that hangs is told at once, and th
   auto replicas = sync.replicate(TwoBranches());
   std::promise<void> released;
   const auto hangs = released.get_future().share();
+  std::promise<void> stepped;
   const auto asks = std::async(std::launch::async, [&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // device 0 waits, or does so after
+    stepped.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // device 0 waits, or does so after
     source.request_stop();
   });
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     const Device device = cpu(static_cast<std::uint16_t>(d));
     take_step(sync, replicas[d], device);
-    if (d == 1) hangs.wait();
+    if (d == 1) {
+      stepped.set_value();
+      hangs.wait();
+    }
     try {
       take_step(sync, replicas[d], device);
     } catch (...) {
