@@ -123,7 +123,7 @@ class DistributedSyncServer {
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close(bool unwound = false);  ///< `unwound`: by an exception, as other processes are told
-  void cancel();                     ///< as SyncOptions::cancel says
+  void cancel();                     ///< fails the group, and closes it: SyncOptions::cancel
   /// Waits, where all devices of this process have left and others have not, until these have, or the group has failed:
   /// the others reduce with this process until then; and until this process has done its share of users' collectives,
   /// unless `unwound` by an exception. Not called while this process's devices step or post.

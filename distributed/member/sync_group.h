@@ -49,7 +49,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   DeviceThreads threads_;
   const std::vector<std::unique_ptr<SyncMember>> members_;
   Collectives collectives_;
-  std::optional<std::stop_callback<std::function<void()>>> cancel_;  // of SyncOptions::cancel
+  std::optional<std::stop_callback<std::function<void()>>> cancel_;  // waits for SyncOptions::cancel
 };
 
 }  // namespace tutti

@@ -45,7 +45,7 @@ struct StripPart {
   std::int64_t step;  ///< the first; even
   std::int64_t steps;
   std::int64_t column;   ///< the first
-  std::int64_t columns;  ///< at most packing::kMostStripColumns
+  std::int64_t columns;  ///< number of them, at most packing::kMostStripColumns
   std::int64_t width;    ///< the columns, rounded up to whole vectors
 };
 
