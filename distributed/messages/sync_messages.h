@@ -36,9 +36,9 @@ struct RegisterSyncParameters {
   double weight = 0.0;
   bool passes_on = false;  ///< its gradients count with weight 0, too
   std::shared_ptr<const RequiredSet> required;
-  std::shared_ptr<const GradientArena> arena;  ///< memory for its gradients, and others' results
-  Event arena_free;                            ///< event from which on the arena may be written
-  std::chrono::steady_clock::time_point opened;
+  std::shared_ptr<const GradientArena> arena;    ///< memory for its gradients, and others' results
+  Event arena_free;                              ///< event from which on the arena may be written
+  std::chrono::steady_clock::time_point opened;  ///< when the step was
   std::chrono::steady_clock::time_point at;
 };
 
