@@ -38,7 +38,7 @@ struct RegisterSyncParameters {
   std::shared_ptr<const RequiredSet> required;
   std::shared_ptr<const GradientArena> arena;    ///< memory for its gradients, and others' results
   Event arena_free;                              ///< event from which on the arena may be written
-  std::chrono::steady_clock::time_point opened;  ///< when the step was
+  std::chrono::steady_clock::time_point opened;  ///< time of the opening of the step
   std::chrono::steady_clock::time_point at;
 };
 
