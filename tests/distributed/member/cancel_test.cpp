@@ -20,6 +20,7 @@ namespace tutti::testing {
 namespace {
 
 void take_step(GradientSync& sync, TwoBranches& replica, Device device) {
+  replica.zero_grad();
   auto step = sync.step(device);
   step.backward(use(replica.left, 1) + use(replica.right, 2));
   (void)gradient_of(replica.left);
@@ -55,8 +56,7 @@ TEST_CASE("cancel: whoever waits for a device that hangs is told at once, and th
     CAPTURE(error);
     CHECK(error.find("[sync] the group was cancelled in generation 2 (SyncOptions::cancel)") != std::string::npos);
   }
-  CHECK_THROWS_WITH_AS(sync.rejoin(cpu(0), 1), doctest::Contains("the group is closed: cpu:0 cannot rejoin"),
-                       SyncError);
+  CHECK_THROWS_WITH_AS(sync.rejoin(cpu(0), 1), doctest::Contains("the group was cancelled in generation 2"), SyncError);
 }
 
 TEST_CASE("cancel: collectives of a group without a model, and tokens that were asked before") {
