@@ -74,15 +74,16 @@ template <class S> void gemm_by_parts(std::int64_t m, std::int64_t n, std::int64
                                       const PartWriter<S>& write, ComputedIn<S>* c, std::int64_t c_leading,
                                       bool accumulate) {
   if (is_trivial(m, n, k, c, c_leading, accumulate)) return;
-  if (m <= kFewRows)  // as gemm
-    return gemm_blocks::multiply_parts<product_tile::MultiplyAdds<ComputedIn<S>>>(m, n, k, a, write.elements, c,
-                                                                                  c_leading, accumulate);
-  visit_arithmetic<S>([&]<class Arithmetic>(std::type_identity<Arithmetic>) {
-    if constexpr (Arithmetic::kSteps == 2)
-      gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.pairs, c, c_leading, accumulate);
-    else
-      gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.elements, c, c_leading, accumulate);
-  });
+  if constexpr (std::is_same_v<S, BFloat16>)
+    if (m > kFewRows)  // as gemm
+      return visit_arithmetic<S>([&]<class Arithmetic>(std::type_identity<Arithmetic>) {
+        if constexpr (Arithmetic::kSteps == 2)
+          gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.pairs, c, c_leading, accumulate);
+        else
+          gemm_blocks::multiply_parts<Arithmetic>(m, n, k, a, write.elements, c, c_leading, accumulate);
+      });
+  gemm_blocks::multiply_parts<product_tile::MultiplyAdds<ComputedIn<S>>>(m, n, k, a, write.elements, c, c_leading,
+                                                                         accumulate);
 }
 
 #define TUTTI_PRODUCTS(S)                                                                                    \
