@@ -25,7 +25,8 @@ class ProgressBar;
 /// Options of a RecommenderTrainer beside TrainingArguments.
 struct RecommenderOptions {
   /// Its devices and how they work together. Accumulation, autocast, `metrics_every` and `scaling` are the arguments'.
-  LearnerOptions learner = {};
+  /// Written as a call: of `= {}` GCC 12 destroys the devices twice where an initializer behind it throws.
+  LearnerOptions learner = LearnerOptions();
   std::optional<Schedule> dense_schedule = std::nullopt;  ///< schedule of the dense optimizer's learning rate
   std::vector<LoadHook> load_hooks = {};                  ///< hooks around each source of the model bank
   /// Gets a line every log_steps; null: none. Not owned. Default: the log sink (backend/log.h), without one standard
