@@ -129,11 +129,10 @@ class Run {
         sync_(processes_, devices_),
         log_(checked(options, sync_.world().devices).seed),
         log_options_(options),
-        dense_schedule_(Schedule::constant(options.learning_rate)),
         trainer_(
             sync_, initial_model(options), parts_of(options, sync_, log_),
             {.output_dir = options.output, .log_steps = kReportEvery, .train_epoch = options.epochs, .max_to_keep = 2},
-            {.dense_schedule = dense_schedule_, .log = stderr, .bar = bar_.get()}) {
+            {.dense_schedule = Schedule::constant(options.learning_rate), .log = stderr, .bar = bar_.get()}) {
     trainer_.parts().add("options", log_options_);
     if (const auto loaded = trainer_.restore()) resumed_from_ = loaded->path;
     trainer_.learner().main().register_hooks({interrupt_,
@@ -204,7 +203,6 @@ class Run {
       ProgressBarOptions{.steps = options_.hours * steps_of_hour(options_, sync_.world().devices),
                          .progress = {.output = stderr, .unit = "impressions"}});
   std::string resumed_from_;
-  const Schedule dense_schedule_;  // made apart: GCC 12 destroys twice what stands before an initializer that throws
   Trainer trainer_;
 };
 

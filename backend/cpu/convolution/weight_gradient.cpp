@@ -80,7 +80,7 @@ void ProductConvolution<S>::weight_gradient(const ConvolutionPlan& c, const S* g
       }))
     return;
   const WeightBlocks blocks(c);
-  const std::int64_t weights = c.size.geometry.groups * c.weights_of_group();
+  const std::int64_t weights = WeightBlocks::all_weights(c);
   const WideResult<S> result(c.device, c.pool, to, weights);
   const Scratch<T> partial(c.device, c.pool, (blocks.parts - 1) * weights);
   const auto sum_of = [&](std::int64_t part) {
