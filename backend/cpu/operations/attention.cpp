@@ -53,12 +53,17 @@ template <class S> class HeadForward {
     const std::int64_t seen = seen_of(scores_, queries.end - 1, 0, keys_);
     const std::int64_t width = work_.turned_keys.columns_through(seen);
     work_.turned_keys.multiply(rows, width, d, {scaled, d}, weights, width);
+    T largest[kTileRows];
     T totals[kTileRows];
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = weights + i * width;
-      totals[i] = weigh(queries.begin + i, row);
+      weigh(queries.begin + i, row, largest[i], totals[i]);
       std::fill(row + seen_of(scores_, queries.begin + i, 0, keys_), row + seen, T(0));
     }
+    for_each_pack<T>(0, rows, [&](std::int64_t i, std::int64_t count) {
+      store_up_to(load_up_to(largest + i, count) + log(load_up_to(totals + i, count)), largest + i, count);
+    });
+    for (std::int64_t i = 0; i < rows; ++i) *log_sum_.row(queries.begin + i) = largest[i];
     T* const to = output_.row(queries.begin);
     work_.values.multiply(rows, value_.columns, seen, {weights, width}, to, output_.leading);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -70,22 +75,22 @@ template <class S> class HeadForward {
     }
   }
 
-  /// A query's scores become exp(score - largest). Their sum, 1 where nothing is seen.
-  T weigh(std::int64_t query, T* row) const {
+  /// A query's scores become exp(score - largest), and `total` their sum; where nothing is seen, largest is 0 and the
+  /// total 1.
+  void weigh(std::int64_t query, T* row, T& largest, T& total) const {
     const std::int64_t seen = seen_of(scores_, query, 0, keys_);
     MaskRow<T>(mask_, place_, query, 0).apply(row, seen);
-    typename reduce_kernel::Extreme<T, elementwise::Maximum>::Row largest;
-    largest.add(row, seen);
-    const T shift = largest.total() == kHidden<T> ? T(0) : largest.total();
-    const Pack<T> shifts(shift);
-    const T sum = sum_of_packs<T>(seen, [&](std::int64_t i, std::int64_t count) {
-      const Pack<T> weight = exp(load_scores(row + i, count) - shifts);
+    typename reduce_kernel::Extreme<T, elementwise::Maximum>::Row best;
+    best.add(row, seen);
+    largest = best.total();
+    if (largest == kHidden<T>) largest = T(0);
+    const Pack<T> shift(largest);
+    total = sum_of_packs<T>(seen, [&](std::int64_t i, std::int64_t count) {
+      const Pack<T> weight = exp(load_scores(row + i, count) - shift);
       store_up_to(weight, row + i, count);
       return weight;
     });
-    const T total = sum == T(0) ? T(1) : sum;
-    *log_sum_.row(query) = shift + std::log(total);
-    return total;
+    if (total == T(0)) total = T(1);
   }
 
   const AttentionScores& scores_;

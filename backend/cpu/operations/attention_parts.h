@@ -73,14 +73,6 @@ template <class T> class MaskRow {
   const T* added_ = nullptr;
 };
 
-template <class T> T sum_of_lanes(const Pack<T>& pack) {
-  alignas(kPackBytes) T lanes[Pack<T>::kLanes];
-  pack.store(lanes);
-  for (std::int64_t half = Pack<T>::kLanes / 2; half > 0; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
-}
-
 /// The sum of `term(position, count)`, packs that cover [0, length): in short blocks, these in double.
 template <class T, class Term> T sum_of_packs(std::int64_t length, const Term& term) {
   constexpr std::int64_t kBlock = 32 * Pack<T>::kLanes;
@@ -89,7 +81,7 @@ template <class T, class Term> T sum_of_packs(std::int64_t length, const Term& t
     Pack<T> block(0);
     for_each_pack<T>(begin, std::min(begin + kBlock, length),
                      [&](std::int64_t i, std::int64_t count) { block = block + term(i, count); });
-    sum += static_cast<double>(sum_of_lanes(block));
+    sum += static_cast<double>(fold_lanes(block, [](const Pack<T>& a, const Pack<T>& b) { return a + b; }));
   }
   return static_cast<T>(sum);
 }
@@ -189,7 +181,7 @@ template <class T> class LentTileMemory {
 };
 
 /// Queries whose scores exist at a time; a multiple of the rows of every tile of products.
-inline constexpr std::int64_t kTileRows = 48;
+inline constexpr std::int64_t kTileRows = 24;
 
 /// How many of the keys from `first` on a query sees, of `count`.
 inline std::int64_t seen_of(const AttentionScores& scores, std::int64_t query, std::int64_t first, std::int64_t count) {

@@ -168,11 +168,7 @@ template <class T, class Choice> struct Extreme {
         even_ = combine(Pack<T>::load_partial(from + i, std::min(kLanes, count - i), kIdentity), even_);
     }
     T total() const {
-      T lanes[kLanes];
-      combine(even_, odd_).store(lanes);
-      T best = lanes[0];
-      for (std::int64_t i = 1; i < kLanes; ++i) best = combine(best, lanes[i]);
-      return best;
+      return fold_lanes(combine(even_, odd_), [](const Pack<T>& a, const Pack<T>& b) { return combine(a, b); });
     }
 
    private:

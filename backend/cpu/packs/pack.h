@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace tutti {
 
@@ -180,6 +181,31 @@ template <class T> TUTTI_ALWAYS_INLINE Pack<T> select(const PackMask<T>& mask, c
   Pack<T> r;
   for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = mask.part[i] ? a.part[i] : b.part[i];
   return r;
+}
+
+/// The lanes from `by` on, then those before them; or of each vector those, where `by` is less than a vector has.
+template <std::size_t by, class T, std::size_t... lane>
+TUTTI_ALWAYS_INLINE Pack<T> rotate_lanes(const Pack<T>& x, std::index_sequence<lane...>) {
+  constexpr std::size_t kLanes = sizeof...(lane);
+  Pack<T> r;
+  for (std::size_t i = 0; i < kPackVectors; ++i)
+    if constexpr (by >= kLanes)
+      r.part[i] = x.part[(i + by / kLanes) % kPackVectors];
+    else
+      r.part[i] = __builtin_shufflevector(x.part[i], x.part[i], static_cast<int>((lane + by) % kLanes)...);
+  return r;
+}
+
+/// One value of all lanes: `f(pack, pack)`, which takes lane by lane, of their lower and upper halves, of the halves of
+/// its result, and so on.
+template <class T, class F, std::size_t half = static_cast<std::size_t>(Pack<T>::kLanes) / 2>
+TUTTI_ALWAYS_INLINE T fold_lanes(const Pack<T>& x, const F& f) {
+  using VectorLanes = std::make_index_sequence<static_cast<std::size_t>(kNativeLanes<typename Pack<T>::Lane>)>;
+  const Pack<T> folded = f(x, rotate_lanes<half>(x, VectorLanes{}));
+  if constexpr (half == 1)
+    return static_cast<T>(folded.part[0][0]);
+  else
+    return fold_lanes<T, F, half / 2>(folded, f);
 }
 
 /// a * b + c, rounded once where the target can.
