@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/memory/thread_cache.h>
 
+#include <tutti/backend/memory/sanitized.h>
+
 #include <array>
 #include <bit>
 #include <memory>
@@ -9,19 +11,6 @@
 
 namespace tutti::detail {
 namespace {
-
-// Sanitizers follow blocks of the heap: there each object is one.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kKeeps = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-constexpr bool kKeeps = false;
-#else
-constexpr bool kKeeps = true;
-#endif
-#else
-constexpr bool kKeeps = true;
-#endif
 
 constexpr std::size_t kMostKept = std::size_t{8} << 20U;
 
@@ -97,7 +86,7 @@ Cache* opened_cache() {
 }  // namespace
 
 void* take_small_block(std::size_t bytes) {
-  const std::size_t index = kKeeps ? size_index(bytes) : kSizes;
+  const std::size_t index = kIsSanitized ? kSizes : size_index(bytes);
   if (index == kSizes) return ::operator new(bytes);
   if (cache == nullptr || cache->kept[index] == nullptr) return ::operator new(size_at(index));
   Kept*& first = cache->kept[index];
@@ -106,7 +95,7 @@ void* take_small_block(std::size_t bytes) {
 }
 
 void give_small_block(void* block, std::size_t bytes) noexcept {
-  const std::size_t index = kKeeps ? size_index(bytes) : kSizes;
+  const std::size_t index = kIsSanitized ? kSizes : size_index(bytes);
   Cache* const keeps = index < kSizes ? opened_cache() : nullptr;
   if (keeps == nullptr || keeps->bytes + size_at(index) > kMostKept) return ::operator delete(block);
   keeps->bytes += size_at(index);

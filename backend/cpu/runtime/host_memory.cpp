@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/runtime/host_memory.h>
 
+#include <tutti/backend/cpu/runtime/huge_pages.h>
+#include <tutti/backend/memory/sanitized.h>
 #include <tutti/backend/raise.h>
-
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,17 +15,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-void* heap_block(std::size_t bytes, bool exact) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-  const bool huge = bytes >= 2 * kHugePage;
-  const std::size_t alignment = huge ? kHugePage : kAlignment;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+void* heap_block(std::size_t bytes) noexcept {
   void* data = nullptr;
-  if (posix_memalign(&data, alignment, exact ? bytes : whole) != 0) return nullptr;
-#ifdef __linux__
-  if (huge && !exact) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
-#endif
-  return data;
+  return posix_memalign(&data, kAlignment, bytes) == 0 ? data : nullptr;
 }
 
 // `allocate` is declared to give what is aligned, which is not believed.
@@ -55,7 +45,7 @@ void* HostMemory::allocate(std::size_t bytes) {
   }
   void* data = nullptr;
   try {
-    data = resource == nullptr ? heap_block(bytes, exact_) : block_of(*resource, bytes, device_);
+    data = resource == nullptr ? own_block(bytes) : block_of(*resource, bytes, device_);
   } catch (const std::bad_alloc&) {  // the pool says what was asked for
   } catch (...) {
     uncount(bytes);
@@ -71,11 +61,19 @@ void HostMemory::release(void* data, std::size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     resource = resource_.get();
   }
-  if (resource == nullptr)
-    std::free(data);
-  else
+  if (resource != nullptr)
     resource->deallocate(data, bytes, kAlignment);
+  else if (!chunks_.release(data))
+    std::free(data);
   uncount(bytes);
+}
+
+void* HostMemory::own_block(std::size_t bytes) noexcept {
+  if (exact_ || bytes < ChunkedHeap::kLeast) return heap_block(bytes);
+  if (bytes >= ChunkedHeap::kMost) return memory_on_huge_pages(bytes);
+  if (kIsSanitized) return heap_block(bytes);
+  void* const block = chunks_.allocate(bytes);
+  return block != nullptr ? block : heap_block(bytes);
 }
 
 void HostMemory::take_from(std::shared_ptr<std::pmr::memory_resource> resource) {

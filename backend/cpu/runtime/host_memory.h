@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/cpu/runtime/chunked_heap.h>
 #include <tutti/backend/memory/memory_pool.h>
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace tutti {
 
-/// The source of the blocks of one CPU device's pool: the C library's heap, or a resource of the program's own
-/// (backend/memory_resource.h). Thread-safe.
+/// The source of the blocks of one CPU device's pool: the C library's heap, large ones on huge pages, or a resource of
+/// the program's own (backend/memory_resource.h). Thread-safe.
 class HostMemory final : public RawMemory {
  public:
   HostMemory(Device, MemoryPool::Keeps);
@@ -24,6 +25,7 @@ class HostMemory final : public RawMemory {
   void take_from(std::shared_ptr<std::pmr::memory_resource> resource);
 
  private:
+  void* own_block(std::size_t bytes) noexcept;
   void uncount(std::size_t bytes) noexcept;
 
   Device device_;
@@ -31,6 +33,7 @@ class HostMemory final : public RawMemory {
   std::mutex mutex_;      // guards the rest: a pool that keeps nothing gives back on several threads at a time
   std::size_t held_ = 0;  // bytes that are out; as long as there are any, the resource stays
   std::shared_ptr<std::pmr::memory_resource> resource_;
+  ChunkedHeap chunks_;  // has a mutex of its own
 };
 
 }  // namespace tutti
