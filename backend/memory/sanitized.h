@@ -5,15 +5,15 @@ namespace tutti {
 
 /// Whether a sanitizer follows blocks of the heap: there each object, and each array, is a block of its own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
+constexpr bool kIsSanitized = true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-inline constexpr bool kIsSanitized = true;
+constexpr bool kIsSanitized = true;
 #else
-inline constexpr bool kIsSanitized = false;
+constexpr bool kIsSanitized = false;
 #endif
 #else
-inline constexpr bool kIsSanitized = false;
+constexpr bool kIsSanitized = false;
 #endif
 
 }  // namespace tutti

@@ -61,7 +61,7 @@ template <class S> class HeadForward {
       std::fill(row + seen_of(scores_, queries.begin + i, 0, keys_), row + seen, T(0));
     }
     for_each_pack<T>(0, rows, [&](std::int64_t i, std::int64_t count) {
-      store_up_to(load_up_to(largest + i, count) + log(load_up_to(totals + i, count)), largest + i, count);
+      store_up_to(load_up_to(largest + i, count) + log(load_wide_padded(totals + i, count, T(1))), largest + i, count);
     });
     for (std::int64_t i = 0; i < rows; ++i) *log_sum_.row(queries.begin + i) = largest[i];
     T* const to = output_.row(queries.begin);

@@ -180,7 +180,7 @@ template <class T> class LentTileMemory {
   std::unique_ptr<TileMemory<T>> work_;
 };
 
-/// Queries whose scores exist at a time; a multiple of the rows of every tile of products.
+/// Queries whose scores exist at a time; a multiple of the rows of tiles of f32 and f64 (product_tile.h).
 inline constexpr std::int64_t kTileRows = 24;
 
 /// How many of the keys from `first` on a query sees, of `count`.

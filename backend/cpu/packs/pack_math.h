@@ -111,8 +111,8 @@ template <class T> TUTTI_ALWAYS_INLINE Pack<T> abs(const Pack<T>& x) {
   }
 }
 
-/// Results below the normal numbers are gradual, above the largest they are inf. What rounds to 0 is not computed: each
-/// subnormal result costs a processor some 150 cycles, and what a mask hides is -inf.
+/// Results below the normal numbers are gradual, above the largest they are inf. Below -104, where they round to
+/// 0, nothing is computed: each subnormal product costs a processor some 150 cycles, and what a mask hides is -inf.
 TUTTI_ALWAYS_INLINE Pack<float> exp(const Pack<float>& x) {
   using namespace pack_math;
   const F high(89.0F);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -17,24 +19,27 @@ constexpr std::size_t kGap = 3 * 64;
 }  // namespace
 
 void* ChunkedHeap::allocate(std::size_t bytes) noexcept {
+  if (bytes > kMost) return nullptr;
   const std::size_t whole = (bytes + 63) / 64 * 64 + kGap;
   const std::lock_guard lock(mutex_);
   try {
     for (auto& [start, chunk] : chunks_)
       if (void* const block = cut(chunk, start, whole)) return block;
-    auto* const start = static_cast<std::byte*>(memory_on_huge_pages(kChunk));
-    if (start == nullptr) return nullptr;
-    try {
-      Chunk made;
-      made.ranges.emplace(0, Range{kChunk, true});
-      return cut(chunks_.emplace(start, std::move(made)).first->second, start, whole);
-    } catch (const std::bad_alloc&) {
-      std::free(start);
-      throw;
-    }
+    return cut_from_new_chunk(whole);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+}
+
+void* ChunkedHeap::cut_from_new_chunk(std::size_t bytes) {
+  std::unique_ptr<std::byte, void (*)(void*)> memory(static_cast<std::byte*>(memory_on_huge_pages(kChunk)), std::free);
+  if (memory == nullptr) return nullptr;
+  Chunk made;
+  made.ranges.emplace(0, Range{kChunk, true});
+  void* const block = cut(made, memory.get(), bytes);
+  chunks_.emplace(memory.get(), std::move(made));
+  memory.release();
+  return block;
 }
 
 void* ChunkedHeap::cut(Chunk& chunk, std::byte* start, std::size_t bytes) {
@@ -60,6 +65,7 @@ bool ChunkedHeap::release(void* block) noexcept {
   auto& [start, chunk] = *--found;
   if (place >= start + kChunk) return false;
   auto range = chunk.ranges.find(static_cast<std::size_t>(place - start));
+  const std::size_t end = range->first + range->second.bytes;
   range->second.is_free = true;
   const auto next = std::next(range);
   if (next != chunk.ranges.end() && next->second.is_free) {
@@ -73,6 +79,10 @@ bool ChunkedHeap::release(void* block) noexcept {
       range = before;
     }
   chunk.largest = std::max(chunk.largest, range->second.bytes);
+  // Pages that no block lies in any more: of the released one the first, which others have left, to the last.
+  const std::size_t first = std::max(range->first, static_cast<std::size_t>(place - start) / kHugePage * kHugePage);
+  const std::size_t last = std::min(range->first + range->second.bytes, (end + kHugePage - 1) / kHugePage * kHugePage);
+  return_whole_huge_pages(start + first, last - first);
   if (range->second.bytes < kChunk) return true;
   std::byte* const empty = start;
   chunks_.erase(found);

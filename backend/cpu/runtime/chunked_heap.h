@@ -16,9 +16,10 @@ class ChunkedHeap {
   static constexpr std::size_t kMost = std::size_t{4} << 20U;
   static constexpr std::size_t kChunk = std::size_t{32} << 20U;
 
-  /// A block aligned to 64 bytes, its contents undefined. Null: there is no memory for another chunk.
+  /// A block of at most kMost bytes, aligned to 64, its contents undefined. Null: there is no memory for another chunk.
   void* allocate(std::size_t bytes) noexcept;
-  /// False: the block is not of this heap. A chunk without blocks goes back to the system.
+  /// Gives pages that no block lies in any more back to the system, and a chunk without blocks to the C library's heap.
+  /// False: the block is not of this heap.
   bool release(void* block) noexcept;
 
   std::size_t chunks() const;
@@ -29,14 +30,15 @@ class ChunkedHeap {
     bool is_free;
   };
   struct Chunk {
-    std::map<std::size_t, Range> ranges;  // by offset; they cover the chunk
+    std::map<std::size_t, Range> ranges;  // offsets as keys; they cover the chunk
     std::size_t largest = kChunk;         // no free range is longer
   };
 
   static void* cut(Chunk&, std::byte* start, std::size_t bytes);
+  void* cut_from_new_chunk(std::size_t bytes);
 
   mutable std::mutex mutex_;            // guards all
-  std::map<std::byte*, Chunk> chunks_;  // by address; of blocks that are never released they stay
+  std::map<std::byte*, Chunk> chunks_;  // addresses as keys; blocks that are never released keep theirs
 };
 
 }  // namespace tutti

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -32,7 +36,8 @@ TEST_CASE("ChunkedHeap: blocks of all sizes are apart, and an empty chunk goes b
   for (int turn = 0; turn < 600; ++turn) {
     const bool grows = turn < 300 ? random() % 3 != 0 : random() % 3 == 0;
     if (grows || blocks.empty()) {
-      const std::size_t bytes = ChunkedHeap::kLeast + random() % (ChunkedHeap::kMost / (turn % 2 == 0 ? 1 : 16));
+      const std::size_t most = ChunkedHeap::kMost / (turn % 2 == 0 ? 1 : 16);
+      const std::size_t bytes = ChunkedHeap::kLeast + random() % (most - ChunkedHeap::kLeast + 1);
       auto* const data = static_cast<std::byte*>(heap.allocate(bytes));
       REQUIRE(data != nullptr);
       CHECK(reinterpret_cast<std::uintptr_t>(data) % 64 == 0);
@@ -78,4 +83,30 @@ TEST_CASE("ChunkedHeap: knows which blocks are its own") {
   CHECK_FALSE(heap.release(&other));
   CHECK_FALSE(heap.release(static_cast<std::byte*>(block) + ChunkedHeap::kChunk));
   CHECK(heap.release(block));
+  CHECK(heap.allocate(ChunkedHeap::kMost + 1) == nullptr);
+  CHECK(heap.chunks() == 0);
 }
+
+#ifdef __linux__
+TEST_CASE("ChunkedHeap: pages that no block lies in any more go back to the system") {
+  ChunkedHeap heap;
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 4; ++i) {
+    blocks.push_back(static_cast<std::byte*>(heap.allocate(ChunkedHeap::kMost)));
+    std::memset(blocks.back(), 1, ChunkedHeap::kMost);
+  }
+  // Of the two in the middle, which begin a little behind the first page of 4 KiB that is theirs alone.
+  const std::uintptr_t page = (reinterpret_cast<std::uintptr_t>(blocks[1]) + 4095) / 4096 * 4096;
+  const auto resident = [&] {
+    std::vector<unsigned char> pages(2 * ChunkedHeap::kMost / 4096 - 2);
+    REQUIRE(mincore(reinterpret_cast<void*>(page), pages.size() * 4096, pages.data()) == 0);
+    return std::count_if(pages.begin(), pages.end(), [](unsigned char each) { return (each & 1U) != 0; }) * 4096 >> 10;
+  };
+  CHECK(resident() > 8000);  // KiB
+  CHECK(heap.release(blocks[1]));
+  CHECK(heap.release(blocks[2]));
+  CHECK(resident() <= 2 * 2048);  // what lies in pages of 2 MiB beside the others
+  CHECK(heap.release(blocks[0]));
+  CHECK(heap.release(blocks[3]));
+}
+#endif
