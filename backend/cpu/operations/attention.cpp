@@ -5,7 +5,6 @@
 #include <tutti/backend/cpu/operations/reduce_kernels.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace tutti {
 namespace {
