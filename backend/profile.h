@@ -58,7 +58,7 @@ enum class ProfileRows : std::uint8_t {
 struct ProfileTableOptions {
   ProfileRows rows = ProfileRows::kernels;
   /// Rates that the machine reaches at most, with as many threads as the kernels have; kernels of CPU devices are shown
-  /// beside them.
+  /// beside them, those with operands of bf16 beside that of bf16's products.
   std::optional<ProcessorLimits> limits = {};
 };
 

@@ -67,6 +67,7 @@ ProcessorLimits limits_of(int threads) {
   for (CopyLimit& copy : all.copies) copy.bytes *= threads;
   for (std::size_t i = 1; i < each.size(); ++i) {
     all.flops += each[i].flops;
+    all.bf16_flops += each[i].bf16_flops;
     for (std::size_t size = 0; size < all.copies.size(); ++size)
       all.copies[size].bytes_per_second += each[i].copies[size].bytes_per_second;
   }

@@ -98,7 +98,7 @@ PRIVATE_FOLDERS = {
     "backend/build_facts": ("library", "train/reporting"),
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
-    "backend/processor": ("backend/build_facts", "backend/cpu", "distributed/processes", "library"),
+    "backend/processor": ("backend/build_facts", "backend/cpu", "command/info", "distributed/processes", "library"),
     "bench/suite": ("bench",),
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),

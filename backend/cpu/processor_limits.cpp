@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/processor_limits.h>
 
+#include <tutti/backend/cpu/linear_algebra/bf16_tiles.h>
+#include <tutti/backend/cpu/linear_algebra/pair_dots.h>
 #include <tutti/backend/cpu/packs/native_vector.h>
+#include <tutti/backend/processor/instruction_sets.h>
 
 #include <algorithm>
 #include <chrono>
@@ -36,22 +39,66 @@ template <class Call> double rate(const Call& call) {
   return best;
 }
 
-/// Independent sums in registers: more than a processor has multiply-adds on their way at a time.
-double multiply_adds() {
+/// Calls of `step(sum)` a second, times the lanes of a sum: independent sums in registers, more than a processor has
+/// multiply-adds on their way at a time.
+template <class Step> double lanes_a_second(const Step& step) {
   constexpr int kSums = 12;
   constexpr int kRounds = 10000;
-  Vector factor = Vector{} + 0.999F;
-  Vector term = Vector{} + 0.001F;
-  keep(factor);
-  keep(term);
   Vector sums[kSums] = {};
   const double calls = rate([&] {
     for (int round = 0; round < kRounds; ++round)
 #pragma GCC unroll 12
-      for (int i = 0; i < kSums; ++i) sums[i] = native_fma(sums[i], factor, term);
+      for (int i = 0; i < kSums; ++i) sums[i] = step(sums[i]);
     keep(sums);
   });
-  return calls * 2.0 * kSums * kRounds * static_cast<double>(kNativeLanes<float>);
+  return calls * kSums * kRounds * static_cast<double>(kNativeLanes<float>);
+}
+
+double multiply_adds() {
+  Vector factor = Vector{} + 0.999F;
+  Vector term = Vector{} + 0.001F;
+  keep(factor);
+  keep(term);
+  return 2.0 * lanes_a_second([&](const Vector& sum) { return native_fma(sum, factor, term); });
+}
+
+/// Sums of products of pairs, in the processor's instruction.
+double pair_dots() {
+  constexpr std::int32_t kOnes = 0x3f803f80;  // a pair of ones
+  Native<std::int32_t> a = Native<std::int32_t>{} + kOnes;
+  Native<std::int32_t> b = a;
+  keep(a);
+  keep(b);
+  return 4.0 * lanes_a_second([&](const Vector& sum) { return ProcessorDot::add(a, b, sum); });
+}
+
+#if defined(TUTTI_AVX512) && defined(__x86_64__)
+/// The innermost loop of products in tiles, with operands that stay in the first cache.
+double tile_dots() {
+  constexpr std::int64_t kSide = 2 * bf16_tiles::kTile;
+  constexpr std::int64_t kPairs = gemm_blocks::kMostDepth / TileDots::kSteps;
+  constexpr std::int64_t kRounds = 100;
+  constexpr std::int32_t kOnes = 0x3f803f80;  // a pair of ones
+  alignas(64) std::int32_t a[kSide * kPairs];
+  alignas(64) std::int32_t b[kPairs * kSide];
+  alignas(64) float c[kSide * kSide];
+  std::ranges::fill(a, kOnes);
+  std::ranges::fill(b, kOnes);
+  const bf16_tiles::Tiles in_use;
+  const double calls = rate([&] {
+    for (std::int64_t i = 0; i < kRounds; ++i)
+      bf16_tiles::Tiles::multiply(kPairs, a, kSide, b, kSide, kSide, c, kSide, false);
+  });
+  return 4.0 * calls * static_cast<double>(kRounds * kSide * kSide * kPairs);
+}
+#endif
+
+/// Operations a second of the way that products of bf16 take: f32's where they are widened.
+double bf16_multiply_adds([[maybe_unused]] Bf16Products way, double of_f32) {
+#if defined(TUTTI_AVX512) && defined(__x86_64__)
+  if (way == Bf16Products::tiles) return tile_dots();
+#endif
+  return way == Bf16Products::pairs ? pair_dots() : of_f32;
 }
 
 /// A loop of plain loads and stores, as kernels have it: some C libraries copy small blocks that alias ten times as
@@ -88,7 +135,9 @@ double ProcessorLimits::copy_rate(double bytes) const {
 }
 
 ProcessorLimits measure_processor_limits() {
-  ProcessorLimits limits{.flops = multiply_adds()};
+  const Bf16Products way = products_of_bf16();
+  ProcessorLimits limits{.flops = multiply_adds(), .bf16_products = name_of(way)};
+  limits.bf16_flops = bf16_multiply_adds(way, limits.flops);
   for (const int power : {15, 18, 21, 24, 28})
     limits.copies.push_back({std::int64_t{1} << power, copies(std::int64_t{1} << power)});
   return limits;

@@ -35,6 +35,9 @@ enum class Bf16Products : std::uint8_t { widened, pairs, tiles };
 /// or 2, in this order, where it is there. Error if it says something else.
 Bf16Products products_of_bf16();
 
+/// That way in words: "AMX tiles", "AVX512-BF16", "widened to f32".
+const char* name_of(Bf16Products);
+
 /// Whether convolutions may be computed by Winograd's filtering (backend/cpu/convolution/winograd.h):
 /// TUTTI_CPU_WINOGRAD=0 in the environment says no, 1 yes, and nothing yes. Error if it says something else.
 bool uses_winograd();

@@ -48,6 +48,15 @@ Bf16Products products_of_bf16() {
 Bf16Products products_of_bf16() { return Bf16Products::widened; }
 #endif
 
+const char* name_of(Bf16Products products) {
+  switch (products) {
+    case Bf16Products::tiles: return "AMX tiles";
+    case Bf16Products::pairs: return "AVX512-BF16";
+    case Bf16Products::widened: break;
+  }
+  return "widened to f32";
+}
+
 bool uses_winograd() {
   static const bool used = environment_number("TUTTI_CPU_WINOGRAD", 1, 0, 1) == 1;
   return used;

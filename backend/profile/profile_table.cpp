@@ -17,6 +17,11 @@ using Line = std::array<std::string, kColumns>;
 
 double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
+/// Whether the kernel's products are of bf16; sums, masks and states beside it may be of other types.
+bool multiplies_bf16(const ProfiledKernel& kernel) {
+  return std::ranges::find(kernel.operands, DType::bf16, &ProfiledKernel::Operand::dtype) != kernel.operands.end();
+}
+
 /// Sums over the kernels of a row.
 struct Sums {
   double calls = 0.0;
@@ -35,7 +40,8 @@ struct Sums {
     bytes += moved;
     if (!limits || kernel.device.kind != DeviceKind::cpu) return;
     const double rate = limits->copy_rate(moved);
-    const double by_flops = limits->flops > 0 ? kernel.flops / limits->flops : 0.0;
+    const double flops_rate = multiplies_bf16(kernel) ? limits->bf16_flops : limits->flops;
+    const double by_flops = flops_rate > 0 ? kernel.flops / flops_rate : 0.0;
     const double by_bytes = rate > 0 ? moved / rate : 0.0;
     (by_flops > by_bytes ? bound_by_flops : bound_by_bytes) += std::max(by_flops, by_bytes);
   }
@@ -109,7 +115,10 @@ std::string aligned(const std::vector<Line>& lines) {
 
 std::string limits_text(const ProcessorLimits& limits) {
   constexpr std::int64_t kKibi = 1024;
-  std::string text = fmt::format("limits: {:.1f} GFLOP/s in f32 multiply-adds; copies, GB/s:", limits.flops / kGiga);
+  std::string text = fmt::format("limits: {:.1f} GFLOP/s in f32 multiply-adds", limits.flops / kGiga);
+  if (limits.bf16_flops > 0)
+    text += fmt::format(", {:.1f} in products of bf16 ({})", limits.bf16_flops / kGiga, limits.bf16_products);
+  text += "; copies, GB/s:";
   for (const CopyLimit& copy : limits.copies)
     text += fmt::format("{} {:.1f} ({})", &copy == limits.copies.data() ? "" : ",", copy.bytes_per_second / kGiga,
                         copy.bytes < kKibi * kKibi ? fmt::format("{} KiB", copy.bytes / kKibi)

@@ -4,6 +4,7 @@
 
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/devices/device_facts.h>
+#include <tutti/backend/processor/instruction_sets.h>
 #include <tutti/distributed/engines/gpu_engines.h>
 #include <tutti/distributed/process_group/process_facts.h>
 #include <tutti/distributed/threads/allowed_cores.h>
@@ -67,6 +68,7 @@ Report devices_section() {
   Report section;
   section["cores_allowed"] = allowed_cores().count();
   section["threads_per_CPU_device"] = fact([] { return Report(cpu_threads(cpu())); });
+  section["products_of_bf16"] = fact([] { return Report(name_of(products_of_bf16())); });
   section["CUDA"] = fact([] { return usable(cuda_here().trouble); });
   Report gpus = Report::array();
   for (const GpuFacts& gpu : cuda_here().gpus)

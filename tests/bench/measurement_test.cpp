@@ -4,6 +4,7 @@
 #include <tutti/bench.h>
 #include <tutti/tests/error_text.h>
 
+#include <cmath>
 #include <cstddef>
 #include <stdexcept>
 #include <vector>
@@ -96,6 +97,9 @@ TEST_CASE("bench: limits are those of the nearest size") {
 TEST_CASE("bench: this processor's limits are measured") {
   const ProcessorLimits limits = measure_processor_limits();
   CHECK(limits.flops > 1e8);
+  CHECK(limits.bf16_flops > 1e8);
+  CHECK(std::isfinite(limits.bf16_flops));
+  if (limits.bf16_products == "widened to f32") CHECK(limits.bf16_flops == limits.flops);
   REQUIRE(limits.copies.size() == 5);
   for (std::size_t i = 0; i < limits.copies.size(); ++i) {
     CHECK(limits.copies[i].bytes_per_second > 1e7);

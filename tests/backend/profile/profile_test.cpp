@@ -333,16 +333,18 @@ TEST_CASE("profile: short runs are told in microseconds" * doctest::test_suite("
 TEST_CASE("profile: rows are of shapes or operations, beside limits" * doctest::test_suite("cpu")) {
   ProcessorLimits limits;
   limits.flops = 8e9;
+  limits.bf16_flops = 20e9;
+  limits.bf16_products = "AMX tiles";
   limits.copies = {{1 << 20, 4e9}};
   CHECK(profile_table(two_steps(), {.rows = ProfileRows::shapes, .limits = limits}) ==
         "mean of 2 runs\n"
         "kernel                           calls     ms    share  GFLOP/s  GB/s            limit\n"
         "matmul  f32 [2, 3], [3, 4]           1  3.000   60.0 %      2.0   0.0  25 % of GFLOP/s\n"
-        "matmul  f32 [2, 3], bf16 [3, 4]      1  1.000   20.0 %      2.0   0.0  25 % of GFLOP/s\n"
+        "matmul  f32 [2, 3], bf16 [3, 4]      1  1.000   20.0 %      2.0   0.0  10 % of GFLOP/s\n"
         "copy                                 1  0.500   10.0 %            2.0  50 % of GB/s\n"
         "between kernels                         0.500   10.0 %\n"
-        "whole                                3  5.000  100.0 %      1.6   0.2  25 % of GFLOP/s\n"
-        "limits: 8.0 GFLOP/s in f32 multiply-adds; copies, GB/s: 4.0 (1 MiB)\n");
+        "whole                                3  5.000  100.0 %      1.6   0.2  22 % of GFLOP/s\n"
+        "limits: 8.0 GFLOP/s in f32 multiply-adds, 20.0 in products of bf16 (AMX tiles); copies, GB/s: 4.0 (1 MiB)\n");
   CHECK(profile_table(two_steps(), {.rows = ProfileRows::operations}) ==
         "mean of 2 runs\n"
         "operation         kernels     ms    share  GFLOP/s  GB/s  limit\n"

@@ -38,9 +38,9 @@ TEST_CASE("info: the text names the processor, what there is, and why there is n
   const std::string text = info();
   CAPTURE(text);
   if (const std::string model = tutti::info::processor_facts().model; !model.empty()) CHECK(contains(text, model));
-  for (const char* part :
-       {"\n  version ", "\n  compiler ", "\n  cpu arch ", "\n  cores allowed ", "\n  CUDA ", "\n  shared memory ",
-        "\n  MPI ", "\n  NCCL ", "\n  zlib ", "\n  open files ", "\n  cgroup memory ", "\nenvironment\n"})
+  for (const char* part : {"\n  version ", "\n  compiler ", "\n  cpu arch ", "\n  cores allowed ",
+                           "\n  products of bf16 ", "\n  CUDA ", "\n  shared memory ", "\n  MPI ", "\n  NCCL ",
+                           "\n  zlib ", "\n  open files ", "\n  cgroup memory ", "\nenvironment\n"})
     CHECK_MESSAGE(contains(text, part), part);
   if (!info_object()["devices"]["CUDA"]["usable"].get<bool>()) CHECK(contains(text, "no: "));
   for (const std::string& line : lines_of(text))
@@ -60,6 +60,7 @@ TEST_CASE("info: --json is one object with the same facts") {
   CHECK(report["tutti"]["options"]["cuda"].is_boolean());
   CHECK(report["tutti"]["options"].size() == 7);
   CHECK(report["devices"]["cores_allowed"].get<int>() >= 1);
+  CHECK(info_object({"TUTTI_CPU_BF16=0"})["devices"]["products_of_bf16"] == "widened to f32");
   CHECK(report["processor"]["memory"]["total_bytes"].get<std::size_t>() > 1'000'000);
   const json& cuda = report["devices"]["CUDA"];
   if (!cuda["usable"].get<bool>())
