@@ -124,8 +124,10 @@ TUTTI_ALWAYS_INLINE void pack_turned(const S* from, std::int64_t leading, std::i
   for (std::int64_t i = 0; i < squares; i += kLanes) {
     for (std::int64_t k = 0; k < turned; k += kLanes) {
       typename Quad<Packed>::type rows[kLanes];
-      for (std::int64_t each = 0; each < kLanes; ++each)
+      for (std::int64_t each = 0; each < kLanes; ++each) {
         rows[each] = Pack::quad(from + (i + each) * leading + k * kSteps);
+        __builtin_prefetch(from + (i + kLanes + each) * leading + k * kSteps);  // rows that are next, also of others
+      }
       turn_quads<Packed>(rows, to + k * width + i, width);
     }
     for (std::int64_t k = turned; k < whole; ++k)

@@ -83,6 +83,16 @@ template <class Arithmetic, std::size_t rows, std::size_t vectors> class Sums {
   Native<T> sums_[rows][vectors] = {};
 };
 
+/// Steps of b that are on their way from the second cache: its strip is longer than what the first one has room for.
+inline constexpr std::int64_t kStepsAhead = 16;
+
+/// Fetches what is about to be read, or lies behind it, where the place is none of the program's.
+template <class T> TUTTI_ALWAYS_INLINE void prefetch_line_by_line(const T* from, std::int64_t count) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+#pragma GCC unroll 4
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
+}
+
 /// c = a b, or c += a b where `accumulate`, for `depth` packed steps of a and of b, whose rows are `vectors` vectors,
 /// without gaps; `columns` of c are written, the last vector's in part. Each sum is taken in the order of the steps.
 template <class Arithmetic, std::size_t rows, std::size_t vectors>
@@ -98,7 +108,10 @@ TUTTI_ALWAYS_INLINE void multiply_tile(std::int64_t depth, Rows<typename Arithme
   Sums<Arithmetic, rows, vectors> sums;
   const typename Arithmetic::Packed* from = a.data;
 #pragma GCC unroll 1  // several steps at once ask for more registers than there are
-  for (std::int64_t k = 0; k < depth; ++k, from += a.step, b += kWidth) sums.add(from, a.across, b);
+  for (std::int64_t k = 0; k < depth; ++k, from += a.step, b += kWidth) {
+    prefetch_line_by_line(b + kStepsAhead * kWidth, kWidth);
+    sums.add(from, a.across, b);
+  }
   sums.store_in(c, c_leading, columns - (kWidth - kNativeLanes<T>), accumulate);
 }
 
