@@ -52,6 +52,7 @@ class Array {
   /// Distance of the first element from the storage's start, in elements.
   std::int64_t offset() const noexcept { return offset_; }
   bool is_contiguous() const noexcept;
+  bool is_one_element() const noexcept;  ///< one element in memory stands for all, however many there are
   const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
 
   /// Address of the first element in device memory. Not ordered with queued work: kernels use it when they run.

@@ -109,6 +109,12 @@ std::int64_t Array::length(std::int64_t axis) const { return shape_[normalize_ax
 
 bool Array::is_contiguous() const noexcept { return tutti::is_contiguous(shape_, strides_); }
 
+bool Array::is_one_element() const noexcept {
+  for (std::size_t axis = 0; axis < shape_.size(); ++axis)
+    if (shape_[axis] != 1 && strides_[axis] != 0) return false;
+  return defined();
+}
+
 void Array::raise_dtype(const char* operation, DType read_as) const {
   if (!defined()) checks::raise_undefined(operation);
   raise<DTypeError>("[{}] read as {}, but it is {}", operation, to_string(read_as), checks::describe(*this));

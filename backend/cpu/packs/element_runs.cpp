@@ -140,32 +140,40 @@ void visit_range(const Axes& axes, std::int64_t begin, std::int64_t end, Visit v
   }
 }
 
-bool all_contiguous(std::span<const Array* const> operands) {
-  if (!operands[0]->is_contiguous()) return false;
-  for (const Array* operand : operands.subspan(1))
-    if (!(operand->strides() == operands[0]->strides()) && !operand->is_contiguous()) return false;
+}  // namespace
+
+bool is_flat(const Array& output, std::span<const Array* const> inputs) {
+  if (!output.is_contiguous()) return false;
+  for (const Array* input : inputs)
+    if (!(input->strides() == output.strides()) && !input->is_contiguous() && !input->is_one_element()) return false;
   return true;
 }
 
-}  // namespace
+ElementRun flat_run(const Array& output, std::span<const Array* const> inputs, std::int64_t begin, std::int64_t count) {
+  const auto at = [begin](const Array& array) {
+    return array.raw_data() + begin * static_cast<std::int64_t>(size_of(array.dtype()));
+  };
+  ElementRun run;
+  run.count = count;
+  run.output = at(output);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    run.repeated[i] = !(inputs[i]->strides() == output.strides()) && inputs[i]->is_one_element();
+    run.input[i] = run.repeated[i] ? inputs[i]->raw_data() : at(*inputs[i]);
+  }
+  return run;
+}
 
 void for_each_run(ThreadPool& threads, const Array& output, std::span<const Array* const> inputs, Visit visit) {
   assert(inputs.size() <= ElementRun::kInputs);
-  std::array<const Array*, kOperands> storage{&output};
-  std::copy(inputs.begin(), inputs.end(), storage.begin() + 1);
-  const std::span<const Array* const> operands(storage.data(), inputs.size() + 1);
-  if (all_contiguous(operands)) {
+  if (is_flat(output, inputs)) {
     threads.parallel_for(output.size(), kElementRunGrain, [&](std::int64_t begin, std::int64_t end) {
-      ElementRun run;
-      run.count = end - begin;
-      run.output = output.raw_data() + begin * static_cast<std::int64_t>(size_of(output.dtype()));
-      for (std::size_t i = 0; i < inputs.size(); ++i)
-        run.input[i] = inputs[i]->raw_data() + begin * static_cast<std::int64_t>(size_of(inputs[i]->dtype()));
-      visit(run);
+      visit(flat_run(output, inputs, begin, end - begin));
     });
     return;
   }
-  const Axes axes = join_axes(operands);
+  std::array<const Array*, kOperands> storage{&output};
+  std::copy(inputs.begin(), inputs.end(), storage.begin() + 1);
+  const Axes axes = join_axes(std::span<const Array* const>(storage.data(), inputs.size() + 1));
   threads.parallel_for(output.size(), kElementRunGrain,
                        [&](std::int64_t begin, std::int64_t end) { visit_range(axes, begin, end, visit); });
 }
