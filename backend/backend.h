@@ -6,6 +6,7 @@
 #include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/calls/parameter_macros.h>
 #include <tutti/backend/elementwise/call.h>
+#include <tutti/backend/elementwise/step.h>
 #include <tutti/backend/formulas/optimizer_rules.h>
 #include <tutti/backend/memory/memory_pool.h>
 #include <tutti/backend/stream.h>
@@ -38,6 +39,10 @@ class Backend {
   /// `scratch`, which nobody else uses and which outlives the graph. CaptureError if the device cannot do it. Null:
   /// this kind of device has no graphs.
   virtual std::unique_ptr<DeviceGraph> make_graph(Device, MemoryPool& scratch, const std::function<void()>& work);
+  /// Does what `elementwise` would for each step in turn, bit by bit: replays of captured steps call it. Steps may be
+  /// done for some elements first, then for others: all operands are contiguous and of one size, but for inputs of
+  /// stride 0, and those that share memory begin at the same place. Steps outlive the queued work. Default: one by one.
+  virtual void elementwise_chain(std::span<const ElementwiseStep>);
 
   // --- moving data to and from a device. Host pointers are row-major and contiguous, as is the array.
   virtual void copy_from_host(const void* from, const Array& to) = 0;  ///< `from` may be reused on return

@@ -130,7 +130,7 @@ void Capture::run(std::size_t begin, std::size_t end) {
     if (DeviceGraph* graph = graph_of(begin, until))
       graph->launch();
     else
-      tape_.run(inner_, begin, until);
+      run_calls(begin, until);
     begin = until;
   }
 }
@@ -149,6 +149,22 @@ DeviceGraph* Capture::graph_of(std::size_t begin, std::size_t end) {
   graphs_.erase(place);
   use_graphs_ = false;  // nor will there be another time
   return nullptr;
+}
+
+void Capture::run_calls(std::size_t begin, std::size_t end) {
+  const auto [place, added] = chains_.try_emplace({begin, end});
+  if (added) place->second = ElementwiseChains::of(tape_, begin, end);
+  if (place->second != nullptr)
+    place->second->run(inner_);
+  else
+    tape_.run(inner_, begin, end);
+}
+
+std::size_t Capture::chained_calls() const noexcept {
+  std::size_t count = 0;
+  for (const auto& [part, chains] : chains_)
+    if (chains != nullptr) count += chains->calls();
+  return count;
 }
 
 Capture* active_capture() noexcept { return active; }

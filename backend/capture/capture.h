@@ -3,6 +3,7 @@
 
 #include <tutti/backend/calls/device_graph.h>
 #include <tutti/backend/capture/captured_draws.h>
+#include <tutti/backend/capture/elementwise_chains.h>
 #include <tutti/backend/capture/tape.h>
 #include <tutti/backend/device.h>
 #include <tutti/backend/memory/storage.h>
@@ -58,14 +59,17 @@ class Capture {
   /// Prepares a run of the tape: random numbers go on, writes to memory from outside are counted.
   void begin_replay();
   /// Runs a part of it. Calls that are the same each time become one graph where the device's kind has graphs
-  /// (`Backend::make_graph`), which is made when they are run first; where the backend is decorated, each is made.
+  /// (`Backend::make_graph`), which is made when they are run first; elsewhere elementwise calls that follow each other
+  /// become chains. Where the backend is decorated, each is made.
   void run(std::size_t begin, std::size_t end);
-  void use_graphs(bool use) noexcept { use_graphs_ = use; }  ///< false: runs make each call
+  void use_graphs(bool use) noexcept { use_graphs_ = use; }  ///< false: runs make no graphs
   std::size_t graphs() const noexcept { return graphs_.size(); }
+  std::size_t chained_calls() const noexcept;  ///< elementwise calls that are in chains, in parts that have been run
 
  private:
   static constexpr std::size_t kFewestInGraph = 3;  // launching a graph takes as long as launching two kernels
   DeviceGraph* graph_of(std::size_t begin, std::size_t end);
+  void run_calls(std::size_t begin, std::size_t end);
 
   Device device_;
   Backend& inner_;
@@ -78,6 +82,8 @@ class Capture {
   bool use_graphs_ = true;
   // Graphs by the part of the tape that each stands for, its begin and end.
   std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;
+  // Chains of parts that are no graph, by begin and end; null: the part has none.
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<ElementwiseChains>> chains_;
   std::vector<const Storage*> trusted_;
   std::uint64_t writes_ = 0;                                              // arrays that calls wrote to, and inputs
   std::unordered_map<const std::byte*, std::uint64_t> writers_;           // own memory: which of these was its last

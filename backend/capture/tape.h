@@ -2,11 +2,13 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/elementwise/step.h>
 #include <tutti/backend/kernel.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +53,8 @@ class TapeCall {
       const TapeCall&) const = 0;  ///< the same call, of the same arguments, on what is in the same place
   /// True if it queues the same on the device each time it is run, and takes nothing from the host.
   virtual bool constant() const noexcept { return false; }
+  /// Its operation and operands if it is a call of `Backend::elementwise`.
+  virtual std::optional<ElementwiseStep> elementwise() const { return std::nullopt; }
   std::string_view name() const noexcept { return name_; }
 
  private:
@@ -62,6 +66,7 @@ class TapeCall {
 class Tape {
  public:
   std::size_t size() const noexcept { return calls_.size(); }
+  const TapeCall& call(std::size_t i) const { return *calls_[i]; }
   void append(std::unique_ptr<TapeCall> call) {
     if (!call->constant()) varying_.push_back(calls_.size());
     calls_.push_back(std::move(call));
@@ -91,6 +96,11 @@ template <class Kernel, class Values> class KernelCall final : public TapeCall {
     return same != nullptr && kept_ == same->kept_;
   }
   bool constant() const noexcept override { return constant_; }
+  std::optional<ElementwiseStep> elementwise() const override {
+    if constexpr (std::is_same_v<Kernel, kernel::elementwise>)
+      return ElementwiseStep{std::get<0>(kept_), std::get<1>(kept_).arrays, std::get<2>(kept_).array};
+    return std::nullopt;
+  }
 
  private:
   template <std::size_t... Place> void call(Backend& backend, std::index_sequence<Place...>) const {

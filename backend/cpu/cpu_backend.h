@@ -43,6 +43,7 @@ class CpuBackend final : public Backend {
   Stream& compute_stream(Device device) override { return context(device).compute; }
   Stream& communication_stream(Device device) override { return context(device).communication; }
 
+  void elementwise_chain(std::span<const ElementwiseStep>) override;
   void copy_from_host(const void* from, const Array& to) override;
   void copy_to_host(const Array& from, void* to) override;
   bool runs(const CustomKernel&, Device) const override;

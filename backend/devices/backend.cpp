@@ -27,4 +27,8 @@ Array Backend::literal(Scalar value, DType dtype, Device device) { return Array:
 
 std::unique_ptr<DeviceGraph> Backend::make_graph(Device, MemoryPool&, const std::function<void()>&) { return nullptr; }
 
+void Backend::elementwise_chain(std::span<const ElementwiseStep> steps) {
+  for (const ElementwiseStep& step : steps) elementwise(step.call, step.inputs, step.output);
+}
+
 }  // namespace tutti

@@ -78,6 +78,7 @@ template <class Run> class CaptureCache {
     for (const auto& run : runs_) {
       report.memory += run->memory_bytes();
       report.graphs += run->graphs();
+      report.chained += run->chained_calls();
     }
     return report;
   }

@@ -35,6 +35,7 @@ class CapturedCall {
   std::int64_t check_after = 1;  ///< replays until the next check
   std::size_t memory_bytes() const { return capture_.memory_bytes(); }
   std::size_t graphs() const { return capture_.graphs(); }
+  std::size_t chained_calls() const { return capture_.chained_calls(); }
 
  protected:
   /// Members are used at their addresses, and stay where they are.

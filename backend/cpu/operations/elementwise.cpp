@@ -7,12 +7,18 @@
 #include <tutti/backend/raise.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstdint>
 
 namespace tutti {
 namespace {
 
 using elementwise::kNames;
+
+constexpr std::int64_t kChainGrain = 32768;  // elements that one thread takes at a time
+constexpr std::int64_t kChainTile =
+    2048;  // elements that all steps of a chain are done for, which stay in the L1 cache
 
 ElementwiseKernel find_kernel(const ElementwiseCall& call, DType dtype) {
   const ElementwiseKernels& kernels = visit_computed_dtype(
@@ -70,6 +76,29 @@ void CpuBackend::elementwise(const ElementwiseCall& call, std::span<const Array>
     case 2: return queue.launch(name, work, output, inputs[0], inputs[1]);
     default: assert(inputs.size() == 3); return queue.launch(name, work, output, inputs[0], inputs[1], inputs[2]);
   }
+}
+
+void CpuBackend::elementwise_chain(std::span<const ElementwiseStep> steps) {
+  const Array& result = steps.back().output;
+  const auto run_step = [](const ElementwiseStep& step, std::int64_t begin, std::int64_t count) {
+    std::array<const Array*, ElementRun::kInputs> operands{};
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) operands[i] = &step.inputs[i];
+    const DType dtype = operands[0]->dtype();
+    const ElementwiseKernel kernel = find_kernel(step.call, dtype);
+    const auto compute = [&](const ElementRun& run) { kernel(step.call, run); };
+    const ElementRun run = flat_run(step.output, std::span(operands.data(), step.inputs.size()), begin, count);
+    if (is_narrow(dtype))
+      run_widened(dtype, step.output.dtype(), run, compute);
+    else
+      compute(run);
+  };
+  const auto work = [steps, run_step, size = result.size(), &pool = threads(result.device())] {
+    pool.parallel_for(size, kChainGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; begin += kChainTile)
+        for (const ElementwiseStep& step : steps) run_step(step, begin, std::min(kChainTile, end - begin));
+    });
+  };
+  stream(result.device()).launch("elementwise chain", work);
 }
 
 void CpuBackend::where(const Array& mask, const Array& a, const Array& b, const Array& output) {
