@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of one device:
 //   model_steps MODEL THREADS STEPS f32|bf16
-// prints one line of JSON, the median times of a step in milliseconds: the processor's and by the clock. bf16: forward
-// and loss under Autocast. What it is compared with: peers/torch_steps.py.
+// prints one line of JSON: the median times of a step in milliseconds, the processor's and by the clock, and memory in
+// MB, the process's peak and what the steps add to what stood before them. bf16: forward and loss under Autocast. What
+// it is compared with: peers/torch_steps.py.
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
 #include <tutti/nn/loss.h>
+
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,6 +36,13 @@ double clock_milliseconds() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// The most memory that the process has had at a time, in MB.
+double peak_megabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 double median(std::vector<double>& samples) {
   std::ranges::sort(samples);
   const std::size_t half = samples.size() / 2;
@@ -55,6 +65,7 @@ int main(int count, char** words) {
   Sequential model = workload->make_model(random);
   const auto optimizer = workload->make_optimizer(model.parameters());
   const auto [inputs, targets] = workload->make_batch(random, cpu());
+  const double before_steps = peak_megabytes();
   std::vector<double> processor;
   std::vector<double> clock;
   for (int i = 0; i < steps + steps / 10 + 1; ++i) {
@@ -74,5 +85,6 @@ int main(int count, char** words) {
     clock.push_back(clock_milliseconds() - clock_before);
   }
   std::cout << "{\"model\": \"" << workload->name << "\", \"type\": \"" << type << "\", \"threads\": " << threads
-            << ", \"processor_ms\": " << median(processor) << ", \"clock_ms\": " << median(clock) << "}\n";
+            << ", \"processor_ms\": " << median(processor) << ", \"clock_ms\": " << median(clock)
+            << ", \"peak_mb\": " << peak_megabytes() << ", \"steps_mb\": " << peak_megabytes() - before_steps << "}\n";
 }

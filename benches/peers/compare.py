@@ -80,9 +80,9 @@ def options_of(parser):
     parser.add_argument("--variants", type=regular_expression, default="", metavar="REGEX",
                         help="only the peers' variants that match, and what they measure")
     parser.add_argument("--models", type=regular_expression, default="", metavar="REGEX",
-                        help="only these models (parts step and devices)")
+                        help="only these models (parts step, memory and devices)")
     parser.add_argument("--threads", default="1,2", metavar="LIST", help="for each of these numbers, with commas between them (part step; 1,2)")
-    parser.add_argument("--types", default="f32,bf16", metavar="LIST", help="for each of these, with commas between them (part step; f32,bf16)")
+    parser.add_argument("--types", default="f32,bf16", metavar="LIST", help="for each of these, with commas between them (parts step and memory; f32,bf16)")
     parser.add_argument("--output", type=from_caller, default=pathlib.Path("runs/bench"), metavar="FOLDER",
                         help="where peers.md and peers.json go (runs/bench)")
     options = parser.parse_args()

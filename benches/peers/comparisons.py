@@ -97,9 +97,10 @@ def open_mpi(options, sizes, written, calls):
 ONE_DEVICE = {"mlp_4x8_10": 3000, "mlp_784_512_512_10": 200, "mlp_784_4x1024_10": 10, "digits_cnn": 200, "cnn_1_32_64": 20,
               "gpt_4x128": 10, "gpt_6x384": 3, "lstm_2x256": 6, "resnet_18": 3}
 TWO_DEVICES = {"mlp_4x8_10": 3000, "mlp_784_512_512_10": 300, "mlp_784_4x1024_10": 20, "gpt_4x128": 20}
+WAYS = ("eager", "channels_last", "compiled", "channels_last_compiled")
 IMAGES = ("digits_cnn", "cnn_1_32_64", "resnet_18")
 WANTED = {("f32", 1): {"mlp_4x8_10": 12, "mlp_784_512_512_10": 1.25, "mlp_784_4x1024_10": 1.15, "digits_cnn": 1.5,
-                       "cnn_1_32_64": 1.4, "gpt_4x128": 1.4, "gpt_6x384": 1.2, "lstm_2x256": 1.05, "resnet_18": 1.05},
+                       "cnn_1_32_64": 1.4, "gpt_4x128": 1.4, "gpt_6x384": 1.2, "lstm_2x256": 1.05, "resnet_18": 1.2},
           ("bf16", 1): {"mlp_784_4x1024_10": 1.2, "gpt_4x128": 1.2, "gpt_6x384": 1.2, "resnet_18": 1.0},
           "two devices": {"mlp_784_512_512_10": 3.5, "mlp_784_4x1024_10": 1.3}}
 SECONDS_OF_STEPS = 600  # of which torch.compile may take most
@@ -109,28 +110,71 @@ def chosen(steps, options):
     return {model: str(count) for model, count in steps.items() if options.models.search(model)}
 
 
+def step_programs(options, models, threads, dtype, way=None):
+    """Ours, or without it, one of PyTorch's ways: a program for each of {model: steps}."""
+    command = [str(options.folder / "model_steps")] if way is None else [options.torch, str(HERE / "torch_steps.py")]
+    return [Program([*command, name, threads, steps, dtype, *([way] if way else [])], [name], seconds=SECONDS_OF_STEPS)
+            for name, steps in models.items() if way is None or "channels_last" not in way or name in IMAGES]
+
+
 def step(options):
     """Of one device, by numbers of threads and types."""
-    script = str(HERE / "torch_steps.py")
     models = chosen(ONE_DEVICE, options)
 
-    def programs(command, threads, dtype, way, names):
-        return [Program([*command, name, threads, models[name], dtype, *way], [name], seconds=SECONDS_OF_STEPS)
-                for name in names if name in models]
-
     def comparison(threads, dtype):
-        ways = {"eager": models, "channels_last": IMAGES, "compiled": models}
         return Comparison(
             title=f"Training step of one device, {threads} thread{'s' * (threads > 1)}, {dtype}", unit="ms",
             rows=list(models), parse=parse_lines("model", "processor_ms" if threads == 1 else "clock_ms"),
-            ours=[Variant("Tutti", "", programs([str(options.folder / "model_steps")], str(threads), dtype, [], models))],
-            peers=[Variant("PyTorch", way, programs([options.torch, script], str(threads), dtype, [way], names))
-                   for way, names in ways.items()],
+            ours=[Variant("Tutti", "", step_programs(options, models, str(threads), dtype))],
+            peers=[Variant("PyTorch", way, step_programs(options, models, str(threads), dtype, way)) for way in WAYS],
             wanted={"PyTorch": WANTED.get((dtype, threads), {})},
             note="benches/models.h; with one thread the processor's time, which holds beside other work, with more the "
                  "clock's. PyTorch's optimizers are its fused ones" + ("; bf16 under Autocast." if dtype == "bf16" else "."))
 
     return [comparison(threads, dtype) for threads in options.threads for dtype in options.types]
+
+
+def memory(options):
+    """Of steps of one device: what the process has at most, and what the steps add to what stood before them."""
+    models = chosen(dict.fromkeys(ONE_DEVICE, 3), options)
+    return [Comparison(
+        title=f"{title}, {dtype}", unit="MB", rows=list(models), parse=parse_lines("model", key),
+        ours=[Variant("Tutti", "", step_programs(options, models, "1", dtype))],
+        peers=[Variant("PyTorch", way, step_programs(options, models, "1", dtype, way)) for way in WAYS[:2]],
+        wanted={"PyTorch": dict.fromkeys(models, 1.0)},
+        note="benches/models.h, one thread, three steps; resident memory, as the kernel counts it at its most. With "
+             "torch.compile the compiler's own memory would count.")
+        for dtype in options.types
+        for title, key in (("Peak memory of a training", "peak_mb"), ("Memory that training steps add", "steps_mb"))]
+
+
+OPERATIONS = {"add": 10, "multiply": 8, "relu": 10, "matmul": 8}  # wanted of each, called one by one
+
+
+def parse_operations(output):
+    """Ours are Google Benchmark's, theirs a line for each operation."""
+    if document := re.search(r"^\{$", output, re.MULTILINE):
+        content, _ = json.JSONDecoder().raw_decode(output, document.start())
+        return {bench["name"].split("/")[1]: bench["operation_ns"] if "operation_ns" in bench else 1e9 * bench["per_op"]
+                for bench in content["benchmarks"]}
+    return parse_lines("operation", "ns")(output)
+
+
+def operations(options):
+    """An operation of a chain of a hundred."""
+    script, names = str(HERE / "torch_operations.py"), "|".join(OPERATIONS)
+
+    def comparison(what, way, bench, pattern, wanted):
+        command = [str(options.folder / bench), f"--benchmark_filter=^{pattern}", "--benchmark_format=json"]
+        return Comparison(
+            title=f"Operation of a chain of a hundred on 8 x 8 f32, {what}, forward and backward", unit="ns",
+            rows=list(OPERATIONS), parse=parse_operations,
+            ours=[Variant("Tutti", "", [Program(command, list(OPERATIONS))])],
+            peers=[Variant("PyTorch", way, [Program([options.torch, script, way], list(OPERATIONS))])],
+            wanted={"PyTorch": wanted}, note="One thread, its processor time; the chain's time by its length.")
+
+    return [comparison("called one by one", "eager", "autodiff_bench", f"chain/({names})$", OPERATIONS),
+            comparison("captured or compiled", "compiled", "training_bench", f"captured_chain/({names})/64/", {})]
 
 
 def devices(options):
@@ -151,4 +195,4 @@ def devices(options):
         note="benches/models.h. PyTorch: two processes over Gloo, gradients as views of buckets, fused optimizers.")]
 
 
-PARTS = {"all_reduce": all_reduce, "processes": processes, "step": step, "devices": devices}
+PARTS = {"all_reduce": all_reduce, "processes": processes, "operations": operations, "step": step, "memory": memory, "devices": devices}

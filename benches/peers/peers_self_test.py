@@ -217,6 +217,17 @@ class Ranks(Scratch):
         return False
 
 
+class Operations(unittest.TestCase):
+    def test_outputs_are_read(self):
+        ours = """2026-11-29 a warning
+{
+  "benchmarks": [{"name": "chain/add", "per_op": 4.0e-07},
+                 {"name": "captured_chain/relu/64/iterations:20/real_time", "operation_ns": 50.0}]
+}"""
+        self.assertEqual(comparisons.parse_operations(ours), {"add": 400.0, "relu": 50.0})
+        self.assertEqual(comparisons.parse_operations('{"operation": "add", "ns": 3.5}\n'), {"add": 3.5})
+
+
 class Command(Scratch):
     def compare(self, *arguments):
         """compare.py on programs that take 2 ms, but for PyTorch, which takes 3."""

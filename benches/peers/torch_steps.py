@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What benches/model_steps.cpp measures, in PyTorch.
 
-torch_steps.py MODEL THREADS STEPS f32|bf16 WAY: one line of JSON. WAY is eager, channels_last or compiled.
+torch_steps.py MODEL THREADS STEPS f32|bf16 WAY: one line of JSON. WAY is eager, channels_last, compiled or both,
+channels_last_compiled.
 """
 
 import json
+import resource
 import statistics
 import sys
 import time
@@ -16,6 +18,11 @@ import torch.nn.functional as F
 from torch_models import MODELS, batch_of
 
 
+def peak_mb():
+    """The most memory that the process has had at a time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main():
     name, threads, steps, dtype, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
     make_model, _, _, make_optimizer = MODELS[name]
@@ -23,11 +30,11 @@ def main():
     torch.manual_seed(1)
     model = make_model()
     inputs, targets = batch_of(name)
-    if way == "channels_last":
+    if "channels_last" in way:
         model, inputs = (each.to(memory_format=torch.channels_last) for each in (model, inputs))
     optimizer = make_optimizer(model.parameters())
-    forward = torch.compile(model) if way == "compiled" else model
-    processor, clock = [], []
+    forward = torch.compile(model) if "compiled" in way else model
+    before_steps, processor, clock = peak_mb(), [], []
     for i in range(steps + steps // 10 + 1):
         processor_before, clock_before = time.process_time(), time.perf_counter()
         optimizer.zero_grad()
@@ -39,7 +46,8 @@ def main():
             processor.append(1e3 * (time.process_time() - processor_before))
             clock.append(1e3 * (time.perf_counter() - clock_before))
     print(json.dumps({"model": name, "type": dtype, "threads": threads, "way": way,
-                      "processor_ms": statistics.median(processor), "clock_ms": statistics.median(clock)}))
+                      "processor_ms": statistics.median(processor), "clock_ms": statistics.median(clock),
+                      "peak_mb": peak_mb(), "steps_mb": peak_mb() - before_steps}))
 
 
 if __name__ == "__main__":
