@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu/linear_algebra/bf16_tiles.h>
 #include <tutti/backend/cpu/linear_algebra/few_rows.h>
 #include <tutti/backend/cpu/linear_algebra/gemm_blocks.h>
+#include <tutti/backend/cpu/linear_algebra/narrow_product.h>
 #include <tutti/backend/cpu/linear_algebra/pair_dots.h>
 
 #include <algorithm>
@@ -64,6 +65,11 @@ template <class S> void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Mat
     case 3: return multiply_few<S, 3>(n, k, a, b, c, c_leading, accumulate);
     case 4: return multiply_few<S, 4>(n, k, a, b, c, c_leading, accumulate);
     default:
+      if constexpr (std::is_same_v<S, ComputedIn<S>>) {
+        if (narrow_product::suits(m, n, b)) return narrow_product::multiply(m, n, k, a, b, c, c_leading, accumulate);
+        if (narrow_product::suits_turned(m, n, k, b))
+          return narrow_product::multiply_turned(m, n, k, a, b, c, c_leading, accumulate);
+      }
       visit_arithmetic<S>([&]<class Arithmetic>(std::type_identity<Arithmetic>) {
         gemm_blocks::multiply_matrix<Arithmetic>(m, n, k, a, b, c, c_leading, accumulate);
       });

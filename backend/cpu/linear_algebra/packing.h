@@ -126,7 +126,7 @@ TUTTI_ALWAYS_INLINE void pack_turned(const S* from, std::int64_t leading, std::i
       typename Quad<Packed>::type rows[kLanes];
       for (std::int64_t each = 0; each < kLanes; ++each) {
         rows[each] = Pack::quad(from + (i + each) * leading + k * kSteps);
-        __builtin_prefetch(from + (i + kLanes + each) * leading + k * kSteps);  // rows that are next, also of others
+        __builtin_prefetch(from + (i + kLanes + each) * leading + k * kSteps);  // the rows below, which are next
       }
       turn_quads<Packed>(rows, to + k * width + i, width);
     }

@@ -52,6 +52,15 @@ template <class Arithmetic, std::size_t rows, std::size_t vectors> class Sums {
     add(a, across, b, std::make_index_sequence<rows>{}, std::make_index_sequence<vectors>{});
   }
 
+  /// The same, with the row of b in vectors.
+  TUTTI_ALWAYS_INLINE void add_vectors(const Packed* a, std::int64_t across, const Native<Packed>* row) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (add_row(sums_[i], a[static_cast<std::int64_t>(i) * across] - Native<Packed>{}, row,
+               std::make_index_sequence<vectors>{}),
+       ...);
+    }(std::make_index_sequence<rows>{});
+  }
+
   /// Writes the sums, or adds them to what is there; of the last vector the first `last` lanes.
   TUTTI_ALWAYS_INLINE void store_in(T* c, std::int64_t c_leading, std::int64_t last, bool accumulate) const {
 #pragma GCC unroll 12
@@ -86,7 +95,7 @@ template <class Arithmetic, std::size_t rows, std::size_t vectors> class Sums {
 /// Steps of b that are on their way from the second cache: its strip is longer than what the first one has room for.
 inline constexpr std::int64_t kStepsAhead = 16;
 
-/// Fetches what is about to be read, or lies behind it, where the place is none of the program's.
+/// Asks for the cache lines of what is about to be read. They may lie behind the operand's end: that does no harm.
 template <class T> TUTTI_ALWAYS_INLINE void prefetch_line_by_line(const T* from, std::int64_t count) {
   constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 #pragma GCC unroll 4
@@ -127,6 +136,24 @@ void multiply_packed(std::int64_t depth, Rows<typename Arithmetic::Packed> a, co
                      typename Arithmetic::Sum* c, std::int64_t c_leading, std::int64_t columns, bool accumulate) {
   multiply_tile<Arithmetic, rows, vectors>(depth, {a.data, 1, static_cast<std::int64_t>(rows)}, b, c, c_leading,
                                            columns, accumulate);
+}
+
+/// The same for b where it lies: step k at b[k * b_leading], no lane behind the `columns` is read.
+template <class T, std::size_t rows, std::size_t vectors>
+void multiply_in_place(std::int64_t depth, Rows<T> a, const T* b, std::int64_t b_leading, T* c, std::int64_t c_leading,
+                       std::int64_t columns, bool accumulate) {
+  constexpr std::int64_t kBefore = (static_cast<std::int64_t>(vectors) - 1) * kNativeLanes<T>;  // the last vector
+  const std::int64_t last = columns - kBefore;
+  Sums<MultiplyAdds<T>, rows, vectors> sums;
+  for (std::int64_t k = 0; k < depth; ++k, b += b_leading) {
+    Native<T> row[vectors];
+#pragma GCC unroll 3
+    for (std::size_t v = 0; v + 1 < vectors; ++v)
+      row[v] = native_load(b + static_cast<std::int64_t>(v) * kNativeLanes<T>);
+    row[vectors - 1] = native_load_first<T>(b + kBefore, last);
+    sums.add_vectors(a.data + k * a.step, a.across, row);
+  }
+  sums.store_in(c, c_leading, last, accumulate);
 }
 
 /// The functions for each size of a tile.

@@ -210,24 +210,64 @@ TEST_CASE_TEMPLATE("gemm: a packed matrix gives the bits of gemm, of parts of it
 
 /// Multiplies when its thread ends.
 struct Late {
+  static constexpr std::int64_t kColumns = 80;
   std::vector<float>* result;
   ~Late() {
-    const std::vector<float> ones(64, 1);
-    gemm<float>(8, 8, 8, {ones.data(), 8}, {ones.data(), 8}, result->data(), 8);
+    const std::vector<float> ones(8 * kColumns, 1);  // more than are read where they lie
+    gemm<float>(8, kColumns, 8, {ones.data(), 8}, {ones.data(), kColumns}, result->data(), kColumns);
   }
 };
 
+TEST_CASE_TEMPLATE("gemm: few columns, which are read where they lie, have the bits of packed ones", T, float, double) {
+  const auto turned = [](const std::vector<T>& values, std::int64_t columns) {
+    std::vector<T> result;
+    for (std::int64_t j = 0; j < columns; ++j)
+      for (auto i = static_cast<std::size_t>(j); i < values.size(); i += static_cast<std::size_t>(columns))
+        result.push_back(values[i]);
+    return result;
+  };
+  for (const Size& size :
+       {Size{5, 2, 3}, Size{8, 8, 8}, Size{13, 10, 700}, Size{96, 32, 257}, Size{64, 16, 16}, Size{7, 5, 21}}) {
+    CAPTURE(size.m);
+    const auto values = [](std::int64_t count) {
+      const std::vector<float> drawn = noise(count);
+      return std::vector<T>(drawn.begin(), drawn.end());
+    };
+    const std::vector<T> a = values(size.m * size.k);
+    const std::vector<T> b = values(size.k * size.n);
+    const std::vector<T> a_turned = turned(a, size.k);
+    const std::vector<T> b_turned = turned(b, size.n);
+    const std::vector<T> start = values(size.m * size.n);
+    PackedMatrix<T> packed;
+    packed.pack(size.k, size.n, {b.data(), size.n});
+    for (const bool accumulate : {false, true})
+      for (const bool turn_a : {false, true})
+        for (const bool turn_b : {false, true}) {
+          const MatrixView<T> lhs =
+              turn_a ? MatrixView<T>{a_turned.data(), size.m, true} : MatrixView<T>{a.data(), size.k};
+          const MatrixView<T> rhs =
+              turn_b ? MatrixView<T>{b_turned.data(), size.k, true} : MatrixView<T>{b.data(), size.n};
+          std::vector<T> expected = start;
+          packed.multiply(size.m, size.n, size.k, lhs, expected.data(), size.n, accumulate);
+          std::vector<T> found = start;
+          gemm<T>(size.m, size.n, size.k, lhs, rhs, found.data(), size.n, accumulate);
+          CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)) == 0);
+        }
+  }
+}
+
 TEST_CASE("gemm: works in destructors of the thread's objects, those that end after its memory, too") {
-  std::vector<float> first(64);
-  std::vector<float> last(64);
+  constexpr auto kResults = static_cast<std::size_t>(8 * Late::kColumns);
+  std::vector<float> first(kResults);
+  std::vector<float> last(kResults);
   std::thread([&] {
     thread_local Late late{&last};
-    const std::vector<float> twos(64, 2);
-    gemm<float>(8, 8, 8, {twos.data(), 8}, {twos.data(), 8}, first.data(), 8);
+    const std::vector<float> twos(kResults, 2);
+    gemm<float>(8, Late::kColumns, 8, {twos.data(), 8}, {twos.data(), Late::kColumns}, first.data(), Late::kColumns);
     CHECK(late.result == &last);
   }).join();
-  CHECK(first == std::vector<float>(64, 32));
-  CHECK(last == std::vector<float>(64, 8));
+  CHECK(first == std::vector<float>(kResults, 32));
+  CHECK(last == std::vector<float>(kResults, 8));
 }
 
 }  // namespace
