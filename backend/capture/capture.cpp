@@ -6,6 +6,7 @@
 #include <tutti/backend/registry.h>
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <unordered_set>
 
@@ -96,6 +97,8 @@ bool Capture::is_constant(const Array& array) const {
 TapeOperand Capture::operand(const Array& array, bool written) {
   if (!array.defined()) return {};
   const std::byte* base = array.storage()->data();
+  if (const auto literal = literals_.find(base); literal != literals_.end())
+    return {unowned(array), {true, literal->second, TapeOperand::Source::kLiteral}};
   const bool own = array.size() == 0 || memory_->holds(base);
   if (!own && std::ranges::find(trusted_, array.storage().get()) == trusted_.end())
     kept_.try_emplace(base, array.storage());
@@ -105,6 +108,13 @@ TapeOperand Capture::operand(const Array& array, bool written) {
   else if (const auto writer = writers_.find(base); !written && writer != writers_.end())
     operand.source.number = writer->second;
   return operand;
+}
+
+void Capture::note_literal(const Array& array, const Scalar& value) {
+  const std::byte* base = array.storage()->data();
+  kept_.try_emplace(base, array.storage());
+  literals_[base] = is_floating(value.default_dtype()) ? std::bit_cast<std::uint64_t>(value.to<double>())
+                                                       : static_cast<std::uint64_t>(value.to<std::int64_t>());
 }
 
 void Capture::note_written(const Array& array) {
@@ -118,6 +128,7 @@ void Capture::note_written(const Array& array) {
 
 void Capture::begin_replay() {
   draws_.begin(inner_, device_);
+  chained_calls_ = 0;
   for (const auto& [base, storage] : written_)
     if (const auto alive = storage.lock()) alive->count_write("a captured step");
 }
@@ -129,8 +140,12 @@ void Capture::run(std::size_t begin, std::size_t end) {
     const std::size_t until = use_graphs_ ? std::max(tape_.constant_until(begin, end), begin + 1) : end;
     if (DeviceGraph* graph = graph_of(begin, until))
       graph->launch();
+    else if (use_graphs_)
+      tape_.run(inner_, begin, until);  // too few for a graph
+    else if (until < end)
+      continue;  // this kind of device has none
     else
-      run_calls(begin, until);
+      run_chains(begin, end);
     begin = until;
   }
 }
@@ -151,20 +166,12 @@ DeviceGraph* Capture::graph_of(std::size_t begin, std::size_t end) {
   return nullptr;
 }
 
-void Capture::run_calls(std::size_t begin, std::size_t end) {
+void Capture::run_chains(std::size_t begin, std::size_t end) {
   const auto [place, added] = chains_.try_emplace({begin, end});
   if (added) place->second = ElementwiseChains::of(tape_, begin, end);
-  if (place->second != nullptr)
-    place->second->run(inner_);
-  else
-    tape_.run(inner_, begin, end);
-}
-
-std::size_t Capture::chained_calls() const noexcept {
-  std::size_t count = 0;
-  for (const auto& [part, chains] : chains_)
-    if (chains != nullptr) count += chains->calls();
-  return count;
+  if (place->second == nullptr) return tape_.run(inner_, begin, end);
+  place->second->run(inner_);
+  chained_calls_ += place->second->calls();
 }
 
 Capture* active_capture() noexcept { return active; }

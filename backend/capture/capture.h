@@ -54,6 +54,8 @@ class Capture {
   /// The operand as the tape keeps it. `written`: what it held before does not matter.
   TapeOperand operand(const Array&, bool written = false);
   void note_written(const Array&);
+  /// A number of the program's text, which the capture keeps.
+  void note_literal(const Array&, const Scalar&);
   void note_input(const Array& buffer) { writers_[buffer.storage()->data()] = ++writes_; }
 
   /// Prepares a run of the tape: random numbers go on, writes to memory from outside are counted.
@@ -64,12 +66,12 @@ class Capture {
   void run(std::size_t begin, std::size_t end);
   void use_graphs(bool use) noexcept { use_graphs_ = use; }  ///< false: runs make no graphs
   std::size_t graphs() const noexcept { return graphs_.size(); }
-  std::size_t chained_calls() const noexcept;  ///< elementwise calls that are in chains, in parts that have been run
+  std::size_t chained_calls() const noexcept { return chained_calls_; }  ///< made in chains since the last begin_replay
 
  private:
   static constexpr std::size_t kFewestInGraph = 3;  // launching a graph takes as long as launching two kernels
   DeviceGraph* graph_of(std::size_t begin, std::size_t end);
-  void run_calls(std::size_t begin, std::size_t end);
+  void run_chains(std::size_t begin, std::size_t end);
 
   Device device_;
   Backend& inner_;
@@ -80,6 +82,7 @@ class Capture {
   Tape tape_;
   CapturedDraws draws_;
   bool use_graphs_ = true;
+  std::size_t chained_calls_ = 0;
   // Graphs by the part of the tape that each stands for, its begin and end.
   std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;
   // Chains of parts that are no graph, by begin and end; null: the part has none.
@@ -87,6 +90,7 @@ class Capture {
   std::vector<const Storage*> trusted_;
   std::uint64_t writes_ = 0;                                              // arrays that calls wrote to, and inputs
   std::unordered_map<const std::byte*, std::uint64_t> writers_;           // own memory: which of these was its last
+  std::unordered_map<const std::byte*, std::uint64_t> literals_;          // their values' bits
   std::unordered_map<const std::byte*, std::shared_ptr<Storage>> kept_;   // memory from outside that is kept alive
   std::unordered_map<const std::byte*, std::weak_ptr<Storage>> written_;  // memory from outside that is written to
 };

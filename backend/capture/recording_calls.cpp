@@ -167,8 +167,7 @@ class RecordingCalls final : public ForwardingBackend<RecordingCalls> {
   void copy_from_host(const void*, const Array&) override;
   void copy_to_host(const Array&, void*) override;
   void copy_from_device(const Array&, const Array&) override;
-  // In the capture's memory, as replays write to it.
-  Array literal(Scalar value, DType dtype, Device device) override { return Backend::literal(value, dtype, device); }
+  Array literal(Scalar, DType, Device) override;
 
   template <class Kernel, class... Arguments> void call(Kernel, const Arguments&... arguments) {
     record<Kernel>(Kernel::name, !kByLibrary<Kernel>, arguments...);
@@ -203,6 +202,18 @@ MemoryPool& RecordingCalls::pool(Device device) {
     raise<CaptureError>("[capture] the step of {} takes memory on {}: a captured step works on one device",
                         to_string(capture_.device()), to_string(device));
   return capture_.pool();
+}
+
+// Made once, outside of the capture's memory: replays read it where it is.
+Array RecordingCalls::literal(Scalar value, DType dtype, Device device) {
+  (void)pool(device);  // which refuses another device
+  Array made;
+  {
+    const CaptureSuspension off;
+    made = capture_.device_backend().literal(value, dtype, device);
+  }
+  capture_.note_literal(made, value);
+  return made;
 }
 
 void RecordingCalls::require_own(std::string_view name, const Array& array) const {

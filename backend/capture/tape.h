@@ -22,9 +22,11 @@ namespace tutti {
 /// An array as a tape keeps it: its address, shape and strides, without a reference to its memory, and where what it
 /// holds comes from.
 struct TapeOperand {
-  /// The address of memory from outside the capture; of the capture's own, the number of the write, or input, that it
-  /// holds, from 1 on; 0: none that counts.
+  /// The address of memory from outside the capture, or the bits of a literal; of the capture's own, the number of the
+  /// write, or input, that it holds, from 1 on; 0: none that counts.
   struct Source {
+    static constexpr std::int64_t kLiteral = -1;  ///< in place of an offset
+
     bool outside = false;
     std::uint64_t number = 0;
     std::int64_t offset = 0;  ///< distance of the first element from the memory's start, in elements

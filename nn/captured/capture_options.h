@@ -23,7 +23,8 @@ struct CaptureReport {
   std::int64_t replayed = 0;
   std::size_t memory = 0;  ///< bytes that captures hold, without parameters and gradients
   std::size_t graphs = 0;  ///< graphs of the device that replays launch (CaptureOptions::device_graphs)
-  /// Calls of elementwise operations that replays make together, going through memory once for those of a chain.
+  /// Calls of elementwise operations that the last replay of each capture made in chains: a CPU device goes through
+  /// memory once for all of a chain.
   std::size_t chained = 0;
   std::string reason;      ///< why the last call that was not replayed was not
 };

@@ -68,9 +68,10 @@ TEST_CASE("elementwise chains: a replay does the same at once, on what memory fr
     }
     CHECK(captured.capture.chained_calls() == 5);
     captured.replay(0, 3);  // other parts have chains of their own
+    CHECK(captured.capture.chained_calls() == 3);
     captured.replay(3, 6);
+    CHECK(captured.capture.chained_calls() == 2);
     CHECK(values(result) == values(formula()));
-    CHECK(captured.capture.chained_calls() == 5 + 3 + 2);
   }
 }
 
@@ -106,26 +107,89 @@ TEST_CASE("elementwise chains: steps whose memory overlaps otherwise than elemen
   const Array first = as_strided(memory, {kLength}, {0}, 0);  // one element for all
   const Array ones = Array::full({kLength}, 1, DType::f32, test_device());
   const Array to = Array::empty({kLength}, DType::f32, test_device());
-  SUBCASE("read, then written") {
-    Captured captured([&] {
-      write(elementwise::Negate{}, {there}, to);
-      write(elementwise::Negate{}, {to}, here);
-    });
-    Array(memory).fill(2);
+  Generator random(6);
+  const Array start = random.normal(memory.shape(), DType::f32, test_device());
+  const auto check = [&](const std::function<void()>& work, std::size_t chained) {
+    Array(memory).copy_from(start);
+    Array(to).fill(0);
+    Captured captured(work);
+    const auto expected = std::vector{values(memory), values(to)};
+    Array(memory).copy_from(start);
+    Array(to).fill(0);
     captured.replay();
-    CHECK(captured.capture.chained_calls() == 0);
-    CHECK(values(here) == std::vector<float>(kLength, 2));
+    CHECK(captured.capture.chained_calls() == chained);
+    CHECK(std::vector{values(memory), values(to)} == expected);
+  };
+  SUBCASE("read, then written one element before") {
+    check([&] { write(elementwise::Negate{}, {here}, to), write(elementwise::Exp{}, {to}, there); }, 0);
+  }
+  SUBCASE("written, then read one element before") {
+    check([&] { write(elementwise::Exp{}, {ones}, there), write(elementwise::Negate{}, {here}, to); }, 0);
   }
   SUBCASE("one element of what was written") {
-    Captured captured([&] {
-      write(elementwise::Add{}, {ones, ones}, here);
-      write(elementwise::Add{}, {ones, first}, to);
-    });
-    Array(memory).fill(7);
-    captured.replay();
-    CHECK(captured.capture.chained_calls() == 0);
-    CHECK(values(to) == std::vector<float>(kLength, 3));
+    check([&] { write(elementwise::Add{}, {ones, ones}, here), write(elementwise::Add{}, {ones, first}, to); }, 0);
   }
+  SUBCASE("one element of what is written then") {
+    check([&] { write(elementwise::Add{}, {ones, first}, to), write(elementwise::Add{}, {ones, ones}, here); }, 0);
+  }
+  SUBCASE("read in elements of another size, then written") {
+    const Array bytes = Array::over(memory.raw_data(), memory.storage(), DType::u8, {kLength}, {1}, test_device());
+    const Array sums = Array::zeros({kLength}, DType::u8, test_device());
+    const Array seven = Array::full({}, 7, DType::u8, test_device());
+    check(
+        [&] {
+          write(elementwise::BitXor{}, {bytes, seven}, sums);
+          write(elementwise::Add{}, {ones, ones}, here);
+          write(elementwise::Multiply{}, {sums.cast(DType::f32), ones}, to);  // by itself, behind a cast
+        },
+        0);
+  }
+  SUBCASE("at the same place") {
+    check([&] { write(elementwise::Add{}, {here, ones}, here), write(elementwise::Add{}, {here, here}, to); }, 2);
+  }
+}
+
+TEST_CASE("elementwise chains: those of one size are apart from those of another, and long ones are cut") {
+  Generator random(7);
+  const Array x = random.normal({70000}, DType::f32, test_device());  // for several threads
+  const Array y = Array::empty({70000}, DType::f32, test_device());
+  const Array small = Array::empty({3}, DType::f32, test_device());
+  Captured captured([&] {
+    write(elementwise::Tanh{}, {x}, y);
+    for (int i = 0; i < 99; ++i) write(elementwise::Multiply{}, {y, x}, y);
+    write(elementwise::Add{}, {small, small}, small);
+    write(elementwise::Add{}, {small, small}, small);
+  });
+  const auto expected = values(y);
+  Array(y).fill(7);
+  captured.replay();
+  CHECK(values(y) == expected);
+  CHECK(captured.capture.chained_calls() == 102);
+}
+
+TEST_CASE("elementwise chains: numbers of the program's text are in them, and are compared by value") {
+  Generator random(8);
+  const Array x = drawn(random, DType::f32);
+  Array result = Array::empty({kLength}, DType::f32, test_device());
+  const auto work = [&](double number) {
+    return [&, number] {
+      const auto literal = [&](double value) {
+        return backend_for(test_device()).literal(value, DType::f32, test_device());
+      };
+      const Array half = apply(elementwise::Multiply{}, x, literal(0.5));
+      result.copy_from(apply(elementwise::Add{}, half, literal(number)));
+    };
+  };
+  Captured captured(work(0.25));
+  const auto expected = values(result);
+  result.fill(7);
+  captured.replay();
+  CHECK(values(result) == expected);
+  CHECK(captured.capture.chained_calls() == 2);
+  CHECK(captured.capture.tape().size() == 3);
+  CHECK(captured.capture.tape().difference(Captured(work(0.25)).capture.tape()).empty());
+  CHECK(captured.capture.tape().difference(Captured(work(0.75)).capture.tape()) ==
+        "call 2 (add) had other numbers, shapes or operands");
 }
 
 TEST_CASE("elementwise chains: any program does in a replay what it does call by call") {
