@@ -4,12 +4,16 @@
 #include <tutti/backend/cpu/linear_algebra/bf16_tiles.h>
 #include <tutti/backend/cpu/linear_algebra/pair_dots.h>
 #include <tutti/backend/cpu/packs/native_vector.h>
+#include <tutti/backend/cpu/runtime/huge_pages.h>
 #include <tutti/backend/processor/instruction_sets.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
 
 namespace tutti {
 
@@ -101,25 +105,35 @@ double bf16_multiply_adds([[maybe_unused]] Bf16Products way, double of_f32) {
   return way == Bf16Products::pairs ? pair_dots() : of_f32;
 }
 
+using Vectors = std::unique_ptr<Vector, void (*)(void*)>;
+
+/// So many vectors of a value, on pages as arrays have them.
+Vectors filled(std::size_t count, float value) {
+  Vectors vectors(static_cast<Vector*>(memory_on_huge_pages(count * sizeof(Vector))), std::free);
+  if (vectors == nullptr) throw std::bad_alloc();
+  std::uninitialized_fill_n(vectors.get(), count, Vector{} + value);
+  return vectors;
+}
+
 /// A loop of plain loads and stores, as kernels have it: some C libraries copy small blocks that alias ten times as
 /// slowly.
 double copies(std::int64_t bytes) {
   const std::size_t count = static_cast<std::size_t>(bytes) / 2 / sizeof(Vector);
-  std::vector<Vector> from(count, Vector{} + 1.0F);
-  std::vector<Vector> to(count, Vector{} + 2.0F);
+  const Vectors from = filled(count, 1.0F);
+  const Vectors to = filled(count, 2.0F);
   // So many at a time that the clock is no part of it.
   const std::int64_t at_a_time = std::max<std::int64_t>(1, (std::int64_t{1} << 18) / bytes);
   const double calls = rate([&] {
     for (std::int64_t n = 0; n < at_a_time; ++n) {
-      const Vector* read = from.data();
-      Vector* write = to.data();
+      const Vector* read = from.get();
+      Vector* write = to.get();
       asm volatile("" : "+r"(read), "+r"(write) : : "memory");
       for (std::size_t i = 0; i < count; ++i) {
         write[i] = read[i];
         asm volatile("" : : : "memory");  // so that it stays a loop
       }
     }
-    asm volatile("" : : "r"(to.data()) : "memory");
+    asm volatile("" : : "r"(to.get()) : "memory");
   });
   return calls * static_cast<double>(at_a_time) * static_cast<double>(bytes);
 }

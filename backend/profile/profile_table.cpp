@@ -40,7 +40,7 @@ struct Sums {
     bytes += moved;
     if (!limits || kernel.device.kind != DeviceKind::cpu) return;
     const double rate = limits->copy_rate(moved);
-    const double flops_rate = multiplies_bf16(kernel) ? limits->bf16_flops : limits->flops;
+    const double flops_rate = limits->bf16_flops > 0 && multiplies_bf16(kernel) ? limits->bf16_flops : limits->flops;
     const double by_flops = flops_rate > 0 ? kernel.flops / flops_rate : 0.0;
     const double by_bytes = rate > 0 ? moved / rate : 0.0;
     (by_flops > by_bytes ? bound_by_flops : bound_by_bytes) += std::max(by_flops, by_bytes);
