@@ -142,7 +142,7 @@ def memory(options):
         ours=[Variant("Tutti", "", step_programs(options, models, "1", dtype))],
         peers=[Variant("PyTorch", way, step_programs(options, models, "1", dtype, way)) for way in WAYS[:2]],
         wanted={"PyTorch": dict.fromkeys(models, 1.0)},
-        note="benches/models.h, one thread, three steps; resident memory, as the kernel counts it at its most. With "
+        note="benches/models.h, one thread, three steps; resident memory at its most (VmHWM). With "
              "torch.compile the compiler's own memory would count.")
         for dtype in options.types
         for title, key in (("Peak memory of a training", "peak_mb"), ("Memory that training steps add", "steps_mb"))]
