@@ -73,7 +73,7 @@ class Dims {
     if (lhs.size_ != rhs.size_) return false;
     const std::int64_t* const a = lhs.data();
     const std::int64_t* const b = rhs.data();
-    for (std::size_t i = 0; i < lhs.size_; ++i)  // without a call, which for so few takes longer
+    for (std::size_t i = 0; i < lhs.size_; ++i)  // a call would take longer than so few
       if (a[i] != b[i]) return false;
     return true;
   }

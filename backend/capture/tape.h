@@ -25,7 +25,7 @@ struct TapeOperand {
   /// The address of memory from outside the capture, or the bits of a literal; of the capture's own, the number of the
   /// write, or input, that it holds, from 1 on; 0: none that counts.
   struct Source {
-    static constexpr std::int64_t kLiteral = -1;  ///< in place of an offset
+    static constexpr std::int64_t kLiteral = -1;  ///< stands where an offset would
 
     bool outside = false;
     std::uint64_t number = 0;

@@ -26,7 +26,7 @@ struct CaptureReport {
   /// Calls of elementwise operations that the last replay of each capture made in chains: a CPU device goes through
   /// memory once for all of a chain.
   std::size_t chained = 0;
-  std::string reason;      ///< why the last call that was not replayed was not
+  std::string reason;  ///< why the last call that was not replayed was not
 };
 
 }  // namespace tutti
