@@ -13,11 +13,22 @@ namespace tutti::narrow_product {
 
 inline constexpr std::int64_t kMostRows = gemm_blocks::kMostBlockRows;
 inline constexpr std::int64_t kMostTurned = 256;  // elements of b
+/// Whether the first lanes of a vector are loaded as fast as all.
+#if defined(TUTTI_AVX512) || defined(__AVX2__)
+inline constexpr bool kLoadsFirstLanes = true;
+#else
+inline constexpr bool kLoadsFirstLanes = false;
+#endif
 template <class T> inline constexpr std::int64_t kMostColumns = product_tile::kMostVectors * kNativeLanes<T>;
 
-/// True for b of so few columns, in rows that are not far apart, that packing it is no gain.
+/// True for a of so few rows, and b of so few columns, that packing b is no gain.
+template <class T> bool is_narrow(std::int64_t m, std::int64_t n) {
+  return m <= kMostRows && n <= kMostColumns<T> && (kLoadsFirstLanes || n % kNativeLanes<T> == 0);
+}
+
+/// True for b in rows that are not far apart.
 template <class T> bool suits(std::int64_t m, std::int64_t n, const MatrixView<T>& b) {
-  return m <= kMostRows && n <= kMostColumns<T> && !b.transposed && b.leading <= 2 * kMostColumns<T>;
+  return is_narrow<T>(m, n) && !b.transposed && b.leading <= 2 * kMostColumns<T>;
 }
 
 template <class T> using Multiply = void (*)(std::int64_t depth, product_tile::Rows<T> a, const T* b,
@@ -39,7 +50,7 @@ template <class T> Multiply<T> tile_of(std::int64_t rows, std::int64_t vectors) 
 
 /// True for b that is so small that turning it takes less than packing it.
 template <class T> bool suits_turned(std::int64_t m, std::int64_t n, std::int64_t k, const MatrixView<T>& b) {
-  return b.transposed && m <= kMostRows && n <= kMostColumns<T> && n * k <= kMostTurned;
+  return is_narrow<T>(m, n) && b.transposed && n * k <= kMostTurned;
 }
 
 /// `gemm` where it suits, with the bits of all others: sums are cut into the same parts.

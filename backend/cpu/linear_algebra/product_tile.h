@@ -150,7 +150,7 @@ void multiply_in_place(std::int64_t depth, Rows<T> a, const T* b, std::int64_t b
 #pragma GCC unroll 3
     for (std::size_t v = 0; v + 1 < vectors; ++v)
       row[v] = native_load(b + static_cast<std::int64_t>(v) * kNativeLanes<T>);
-    row[vectors - 1] = native_load_first<T>(b + kBefore, last);
+    row[vectors - 1] = last == kNativeLanes<T> ? native_load(b + kBefore) : native_load_first<T>(b + kBefore, last);
     sums.add_vectors(a.data + k * a.step, a.across, row);
   }
   sums.store_in(c, c_leading, last, accumulate);

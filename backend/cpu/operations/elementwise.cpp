@@ -17,8 +17,7 @@ namespace {
 using elementwise::kNames;
 
 constexpr std::int64_t kChainGrain = 32768;  // elements that one thread takes at a time
-constexpr std::int64_t kChainTile =
-    2048;  // elements that all steps of a chain are done for, which stay in the L1 cache
+constexpr std::int64_t kChainTile = 2048;    // elements that a chain is done for at a time, to stay in a cache
 
 ElementwiseKernel find_kernel(const ElementwiseCall& call, DType dtype) {
   const ElementwiseKernels& kernels = visit_computed_dtype(
