@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 
 TEST_SUITE_BEGIN("cpu");
@@ -28,6 +29,13 @@ struct Taken {
   std::int64_t allocations = 0;
   std::int64_t faults = std::numeric_limits<std::int64_t>::max();
 };
+
+/// True where the kernel takes pages away to see who uses them, so that faults say nothing of the library.
+bool balances_pages() {
+  std::ifstream file("/proc/sys/kernel/numa_balancing");
+  int mode = 0;
+  return file >> mode && mode != 0;
+}
 
 std::int64_t page_faults() {
   rusage usage{};
@@ -67,7 +75,10 @@ void check_that_nothing_is_taken(const bench::Workload& workload, DType narrow) 
   CAPTURE(to_string(narrow));
   const Taken taken = taken_by_a_step(workload, narrow);
   CHECK(taken.allocations == 0);
-  CHECK(taken.faults == 0);
+  if (balances_pages())
+    MESSAGE("page faults are not checked: kernel.numa_balancing is on");
+  else
+    CHECK(taken.faults == 0);
 }
 
 }  // namespace
