@@ -16,11 +16,16 @@ SIZES = [1 << 20, 4 << 20, 16 << 20, 64 << 20]
 OF_PROCESSES = {64 << 10: 5.0, 1 << 20: 5.0, 4 << 20: 3.0, 16 << 20: 3.0, 64 << 20: 3.5}  # wanted, beside Open MPI
 
 
+def google_benches(output):
+    """What a program of Google Benchmark has measured; [] for an output of another program."""
+    document = re.search(r"^\{$", output, re.MULTILINE)
+    return json.JSONDecoder().raw_decode(output, document.start())[0]["benchmarks"] if document else []
+
+
 def parse_all_reduce(output):
     """Ours are Google Benchmark's, theirs a line for each size."""
-    if document := re.search(r"^\{$", output, re.MULTILINE):
-        content, _ = json.JSONDecoder().raw_decode(output, document.start())
-        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"] for bench in content["benchmarks"]}
+    if benches := google_benches(output):
+        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"] for bench in benches}
     return parse_lines("bytes", "us")(output)
 
 
@@ -110,10 +115,10 @@ def chosen(steps, options):
     return {model: str(count) for model, count in steps.items() if options.models.search(model)}
 
 
-def step_programs(options, models, threads, dtype, way=None):
-    """Ours, or without it, one of PyTorch's ways: a program for each of {model: steps}."""
+def step_programs(options, models, threads, dtype, way=None, measures=lambda model: [model]):
+    """Ours, or one of PyTorch's ways: a program for each of {model: steps}."""
     command = [str(options.folder / "model_steps")] if way is None else [options.torch, str(HERE / "torch_steps.py")]
-    return [Program([*command, name, threads, steps, dtype, *([way] if way else [])], [name], seconds=SECONDS_OF_STEPS)
+    return [Program([*command, name, threads, steps, dtype, *([way] if way else [])], measures(name), seconds=SECONDS_OF_STEPS)
             for name, steps in models.items() if way is None or "channels_last" not in way or name in IMAGES]
 
 
@@ -134,18 +139,32 @@ def step(options):
     return [comparison(threads, dtype) for threads in options.threads for dtype in options.types]
 
 
+MEMORY = {"process": "peak_mb", "added by steps": "steps_mb"}
+
+
+def parse_memory(output):
+    return {f"{model}, {what}": megabytes for what, key in MEMORY.items()
+            for model, megabytes in parse_lines("model", key)(output).items()}
+
+
 def memory(options):
     """Of steps of one device: what the process has at most, and what the steps add to what stood before them."""
     models = chosen(dict.fromkeys(ONE_DEVICE, 3), options)
+
+    def measures(model):
+        return [f"{model}, {what}" for what in MEMORY]
+
+    def programs(dtype, way=None):
+        return step_programs(options, models, "1", dtype, way, measures)
+
+    rows = [row for model in models for row in measures(model)]
     return [Comparison(
-        title=f"{title}, {dtype}", unit="MB", rows=list(models), parse=parse_lines("model", key),
-        ours=[Variant("Tutti", "", step_programs(options, models, "1", dtype))],
-        peers=[Variant("PyTorch", way, step_programs(options, models, "1", dtype, way)) for way in WAYS[:2]],
-        wanted={"PyTorch": dict.fromkeys(models, 1.0)},
-        note="benches/models.h, one thread, three steps; resident memory at its most (VmHWM). With "
-             "torch.compile the compiler's own memory would count.")
-        for dtype in options.types
-        for title, key in (("Peak memory of a training", "peak_mb"), ("Memory that training steps add", "steps_mb"))]
+        title=f"Memory of a training, {dtype}", unit="MB", rows=rows, parse=parse_memory,
+        ours=[Variant("Tutti", "", programs(dtype))], peers=[Variant("PyTorch", way, programs(dtype, way)) for way in WAYS[:2]],
+        wanted={"PyTorch": dict.fromkeys(rows, 1.0)},
+        note="benches/models.h, one thread, three steps; resident memory at its most (VmHWM). With torch.compile the "
+             "compiler's own memory would count.")
+        for dtype in options.types]
 
 
 OPERATIONS = {"add": 10, "multiply": 8, "relu": 10, "matmul": 8}  # wanted of each, called one by one
@@ -153,10 +172,9 @@ OPERATIONS = {"add": 10, "multiply": 8, "relu": 10, "matmul": 8}  # wanted of ea
 
 def parse_operations(output):
     """Ours are Google Benchmark's, theirs a line for each operation."""
-    if document := re.search(r"^\{$", output, re.MULTILINE):
-        content, _ = json.JSONDecoder().raw_decode(output, document.start())
+    if benches := google_benches(output):
         return {bench["name"].split("/")[1]: bench["operation_ns"] if "operation_ns" in bench else 1e9 * bench["per_op"]
-                for bench in content["benchmarks"]}
+                for bench in benches}
     return parse_lines("operation", "ns")(output)
 
 
